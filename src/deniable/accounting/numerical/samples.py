@@ -92,6 +92,7 @@ def over(cap: int, rows: int, rate: float) -> float:
     tail = 1.0
     if rate < 1:
         tail = float(bdtrc(cap - 1, rows - 1, rate))
+    # bdtrc errs by far less than 1e-6 of itself, and 1e-300 covers what underflows.
     return min(1.0, tail * (1 + 1e-6) + 1e-300)
 
 
@@ -113,6 +114,7 @@ def drawn(inside: Callable[[int], KnownPairs], draws: int, rows: int) -> KnownPa
         shifts, shares = tuple(map(float, range(len(weights)))), tuple(weights.tolist())
         lowers = GaussianMixture(single.sigma, shifts, shares), triangle(single.sigma, shares)
         return KnownPairs(copies.gaussian(single.sigma, shares, 2 * RARE), lowers)
+    # 1 − (1 − 1/rows)^draws, without cancelling: that the record is drawn at all.
     chance = -math.expm1(draws * math.log1p(-1 / rows))
     parts = tuple((float(weight) / chance, pair) for weight, pair in zip(weights[1:], pairs, strict=True))
     below: tuple[Pair, ...] = ()
@@ -134,6 +136,7 @@ def counts(trials: int, rate: float) -> tuple[int, Array]:
         return trials, np.ones(1)
     mode = min(trials, math.floor((trials + 1) * rate))
     odds = rate / (1 - rate)
+    # Fifteen deviations and 300 counts: beyond them a binomial has less than RARE, whatever its rate.
     reach = math.ceil(15 * math.sqrt(trials * rate * (1 - rate))) + 300
     up = np.arange(mode, min(trials, mode + reach), dtype=np.float64)
     down = np.arange(mode, max(0, mode - reach), -1, dtype=np.float64)

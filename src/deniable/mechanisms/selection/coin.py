@@ -119,11 +119,13 @@ class Likelihood:
     def brackets(self, bits: int) -> tuple[Sequence[int], int]:
         """From logarithms good to 2·2^-precision, so each exponent is to `slack`. All
         weights share the factor e^best."""
+        # Logarithms are multiplied by a and b, so they need as many more bits as these have.
         precision = bits + math.ceil(self.a + self.b + 2).bit_length() + 4
         logs = _grid_logs(self.coin, precision)
         scores = [(self.a * x + self.b * y) / 2**precision for x, y in logs]
         slack = 2 * (self.a + self.b + 1) / 2**precision
         best = min(scores)
+        # Two bits more than asked for, so that shifting them away costs less than one unit.
         high = [exp_bounds(score - best, bits + 2)[1] for score in scores]
         low = [exp_bounds(score - best + slack, bits + 2)[0] for score in scores]
         return [x >> 2 for x in low], max((h >> 2) + 1 - (x >> 2) for x, h in zip(low, high, strict=True))
@@ -133,7 +135,9 @@ class Likelihood:
 def _power(coin: CoinBias) -> Fraction:
     low, high = exact(coin.lower), exact(coin.upper)
     heads, tails = _log_bounds(high / low, 128)[1], _log_bounds((1 - low) / (1 - high), 128)[1]
+    # A toss that is replaced moves both counts; one that is added moves one of them.
     span = heads + tails if coin.unit.replace else max(heads, tails)
+    # The span is rounded up and the quotient down, so the power is never above ε/span.
     return Fraction(math.floor(exact(coin.epsilon) * 2**192) // (span * checks.rows_of(coin.unit)), 2**64)
 
 

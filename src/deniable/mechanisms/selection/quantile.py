@@ -80,8 +80,10 @@ class Quantile:
     def __call__(self, data: Any, *, rng: Random) -> int | float:
         firsts, lengths, below, above = _cells(self._positions(data), self._points)
         a, b = exact(self.level).as_integer_ratio()
+        # b times how far a point's rank is from the quantile: whole numbers, so the weights are exact.
         misses = np.abs((b - a) * below - a * above)
         cell = draw(Exponentials(self._rate, misses - misses.min(), lengths), rng)
+        # All points of a cell have one score: the cell by its weight, then any of its points.
         point = int(firsts[cell]) + rng.uniform_integers(int(lengths[cell]))
         value = exact(self.lower) + point * exact(self.granularity)
         if exact(self.granularity) >= 1:
@@ -102,6 +104,7 @@ class Quantile:
     def _rate(self) -> Fraction:
         """The exponent of one b-th of a rank: ε/(2Δ)."""
         a, b = exact(self.level).as_integer_ratio()
+        # One row that is replaced moves the score by up to b, from one side of a point to the other.
         change = b
         if not self.unit.replace:
             change = max(a, b - a)

@@ -117,8 +117,10 @@ def normal_cells(t: Array) -> Array:
     a, b = t[:-1], t[1:]
     with np.errstate(invalid="ignore", over="ignore"):
         width, middle = b - a, 0.5 * (a + b)
+        # Where a series of five terms is as good as doubles are: there a difference of ndtr would cancel.
         thin = width * (np.abs(middle) + 3) < 0.3
     below, above = ndtr(t), ndtr(-t)
+    # Differences of the smaller tails: right of 0 ndtr itself is near 1 and has no digits left.
     out: Array = np.where(a > 0, above[:-1] - above[1:], below[1:] - below[:-1])
     if thin.any():
         out[thin] = _thin(width[thin], middle[thin])
@@ -166,6 +168,7 @@ class Gaussian(Shape):
         return normal_cells((x - 1) / self.sigma), normal_cells(x / self.sigma)
 
     def span(self, tail: float, weight: float = 1.0) -> tuple[float, float]:
+        # Q's quantiles on both sides; above, P has one of its own, for its own weight.
         z = -self.sigma * float(ndtri(min(0.5, tail / 2)))
         z1 = -self.sigma * float(ndtri(min(0.5, tail / (2 * weight))))
         return (-z - 0.5) / self.sigma**2, (max(z, 1 + z1) - 0.5) / self.sigma**2
@@ -197,6 +200,7 @@ class Laplace(Shape):
 
     def cells(self, losses: Array) -> Masses:
         x = np.clip(0.5 + 0.5 * self.b * losses, 0, 1)
+        # By expm1 of the width: thin cells of a density e^(±x/b) do not cancel.
         w = np.diff(x) / self.b
         return (
             0.5 * np.exp((x[:-1] - 1) / self.b) * np.expm1(w),
@@ -275,11 +279,13 @@ class SampledShape(Shape):
         losses, p, q = (a[keep] for a in self.atoms)
         if not 2 <= len(losses) <= FEW_ATOMS:
             return None
+        # Atoms on nodes lose nothing to rounding, so the lattice goes through those that weigh most.
         low, high = np.sort(losses[np.argsort(p + q)[-2:]])
         return float(low), float(high - low)
 
     def outer(self, losses: Array) -> Array:
         """The loss after sampling."""
+        # Small losses by expm1, which keeps their digits; large ones by logarithms, which do not overflow.
         low = np.log1p(self.rate * np.expm1(np.minimum(losses, 1)))
         return np.where(losses < 1, low, np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + losses))
 
@@ -295,6 +301,7 @@ class SampledShape(Shape):
         return (1 - self.rate) * q + self.rate * p, q
 
     def span(self, tail: float, weight: float = 1.0) -> tuple[float, float]:
+        # P is in P' only with the weight `rate`: its tail may be as much heavier.
         low, high = self.of.span(tail, weight * self.rate)
         if np.isneginf(self.of.atoms[0]).any():
             low = -math.inf
@@ -305,6 +312,7 @@ class SampledShape(Shape):
         return self.outer(self.of.grid(tail))
 
     def tails(self, loss: float, above: bool) -> tuple[float, float]:
+        # No outcome loses less than log(1 − rate): with that chance the record was not in the sample.
         if loss < math.log1p(-self.rate):
             if above:
                 return (0.0, 0.0)
@@ -345,6 +353,7 @@ class Symmetrised(Shape):
         inside = self.one.atoms[0] > 0
         losses, p, q = (a[inside] for a in self.one.atoms)
         above = self.one.tails(0.0, True)
+        # What neither curve nor mirror image holds lies where both orders are alike, at loss 0.
         left = np.array([max(0.0, 1 - math.exp(above[0]) - math.exp(above[1]))])
         return (
             np.concatenate([-losses[::-1], [0.0], losses]),

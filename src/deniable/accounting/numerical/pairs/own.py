@@ -31,6 +31,7 @@ def finite(node: FiniteOutcomes) -> Pair:
     with np.errstate(divide="ignore"):
         losses = np.log(p) - np.log(q)
     order = np.argsort(losses, kind="stable")
+    # Probabilities that were typed need not sum to 1: what is missing on either side is charged as revealed.
     missing = _missing(node.present) + _missing(node.absent)
     return Sided.of(losses[order], p[order], q[order], missing, 16 * U)
 
@@ -70,10 +71,12 @@ def product(factors: Sequence[tuple[Pair, int]]) -> tuple[Pair, Pair | None] | N
     ]
     count = sum(times for _, times in factors)
     reach = max(max(abs(low), abs(high)) for (low, high), _ in spans)
+    # Roundings of the losses themselves and of the sums, as a factor on every mass.
     off = 2 * count * (relative(reach) + MOST_NODES * U)
     exposure = -math.expm1(
         sum(times * math.log1p(-min(infinite_mass(pair), 1 - U)) for pair, times in factors)
     )
+    # Only the upper pair pays for what was cut off; the lower one simply lacks it.
     left = count * PRODUCT_TAIL + sum(times * pair.slack for pair, times in factors)
     upper = _joined([(above, times) for (above, _), times in laws], exposure, left, off)
     lowers = [(below, times) for (_, below), times in laws if below is not None]
@@ -88,6 +91,7 @@ def _joined(laws: Sequence[tuple[LossLaw, int]], revealed: float, left: float, o
             mass = np.convolve(mass, dense)
         start, offset = start + times * int(law.index[0]), offset + times * law.offset
     losses = offset + dt * (start + np.arange(len(mass)))
+    # By the meaning of a loss, Q = P·e^(−loss); what Q then lacks shows itself at loss −∞.
     q = mass * np.exp(-losses)
     short = max(0.0, 1 - float(q.sum()))
     return Sided.of(
