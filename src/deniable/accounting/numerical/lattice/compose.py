@@ -86,8 +86,10 @@ class Composition:
     def delta(self, j: int, sign: int) -> float:
         """sign = 1: an upper bound; −1: a lower bound; 0: the value without its error (steering only)."""
         i = j - self.low
+        # Left of the window nothing was computed, and no δ exceeds the whole mass.
         if i < 0 and sign > 0:
             return self.total
+        # Right of it lies less than the error.
         if i >= self.size:
             return max(sign, 0) * self.scale(j) * self.error
         i = max(i, 0)
@@ -199,6 +201,7 @@ def _tilt(law: LossLaw, theta: float, times: int) -> tuple[Tilted, float]:
     """T3: weights mass·e^(θ·loss)/M and log M."""
     z = theta * law.losses
     top = float(z[law.mass > 0].max())
+    # Places without mass may lie above `top`: cut off, their weight is 0 and not 0·∞.
     weight = law.mass * np.exp(np.minimum(z - top, 600))
     total = float(weight.sum())
     weight = weight / total
@@ -226,12 +229,14 @@ def _window(
     full = [(t.weight, t.away, t.times) for t in tilted]
     exponents, ends = [], []
     for sign, slope in zip((-1, 1), slopes or (None, None), strict=True):
+        # Every s is a valid Chernoff parameter: one of a coarse law, or of a like composition, will do.
         s = slope if slope is not None else _slope(coarse, sign, goal, variance)
         far = sum(t.times * float(t.away[-1] if sign > 0 else -t.away[0]) for t in tilted) + 1
         ends.append(mean + sign * min((goal + log_moment(sign * s, full)) / s, far))
         exponents.append(s)
     low, high = math.floor(ends[0]) - 1, math.ceil(ends[1]) + 1
     if sum(t.times for t in tilted) > FEW:
+        # On the path of few frequencies the circle is long enough for the kernel to fade (T6).
         high = max(high, math.ceil(mean + min(40 / (theta * dt), 8 * (high - mean))))
     # The kernel's weight e^(−θa)(1 − e^−a) is at most θ^θ/(1+θ)^(1+θ).
     peak = math.exp(-theta * math.log1p(1 / theta)) / (1 + theta)
@@ -249,6 +254,7 @@ def _coarse(tilted: Tilted) -> tuple[Array, Array, int]:
 
 
 def _slope(coarse: Sequence[tuple[Array, Array, int]], sign: int, goal: float, variance: float) -> float:
+    # The best slope of a Gaussian of this variance; the law's own is not far from it.
     start = math.log(math.sqrt(2 * goal / max(variance, 1e-9)))
     moment = LogMoments(coarse)
 
