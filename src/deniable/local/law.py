@@ -38,7 +38,7 @@ def source(rng: Random) -> Generator:
 
 
 @dataclass(frozen=True)
-class Law:
+class FiniteLaw:
     """P(i) = weights[i], i below 256; the weights are rational and add up to 1."""
 
     weights: tuple[Fraction, ...]
@@ -109,13 +109,13 @@ class Law:
 
 
 @lru_cache(maxsize=128)
-def byte_of_coins(p: Fraction) -> Law:
+def byte_of_coins(p: Fraction) -> FiniteLaw:
     """Eight independent coins of probability p as the bits of one byte."""
-    return Law(tuple(p ** i.bit_count() * (1 - p) ** (8 - i.bit_count()) for i in range(256)))
+    return FiniteLaw(tuple(p ** i.bit_count() * (1 - p) ** (8 - i.bit_count()) for i in range(256)))
 
 
 @lru_cache(maxsize=128)
-def shift(truth: Fraction, options: int) -> Law:
+def shift(truth: Fraction, options: int) -> FiniteLaw:
     """0 with probability `truth`, else uniform on 1, …, options − 1: what randomized
     response adds or xors to the truth."""
-    return Law((truth, *[(1 - truth) / (options - 1)] * (options - 1)))
+    return FiniteLaw((truth, *[(1 - truth) / (options - 1)] * (options - 1)))

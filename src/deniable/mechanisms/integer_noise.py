@@ -31,7 +31,7 @@ class Family(StrEnum):
     GAUSSIAN = "gaussian"
 
 
-class Sizes(NamedTuple):
+class NoiseSizes(NamedTuple):
     """How large a family's noise is, as functions of its scale: exact, or a bound, as `tails` says."""
 
     tail: Callable[[Fraction, int], float]
@@ -41,10 +41,10 @@ class Sizes(NamedTuple):
 
 
 SIZES = {
-    Family.LAPLACE: Sizes(
+    Family.LAPLACE: NoiseSizes(
         tails.laplace_tail, tails.laplace_norm_tail, tails.laplace_mean, tails.laplace_at_zero
     ),
-    Family.GAUSSIAN: Sizes(
+    Family.GAUSSIAN: NoiseSizes(
         tails.gaussian_tail, tails.gaussian_norm_tail, tails.gaussian_mean, tails.gaussian_at_zero
     ),
 }
