@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TextIO, TypeAlias
+from typing import Annotated, TextIO, TypeAlias
 
 import typer
 
-from deniable import accounting, numbers
+from deniable import numbers
+from deniable.cli import ledger_words as words
 from deniable.cli import show
 from deniable.cli.door import BAD_INPUT, door
 from deniable.cli.options import Json, Replace
-from deniable.errors import DeniableError, InvalidParameter, TamperedLedger
+from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
-from deniable.ledger import Account, Entry, Filter, Ledger, Left, Purpose, Verification
-from deniable.ledger.data_sets.versions import version_of
+from deniable.ledger import Filter, Ledger, Purpose
 from deniable.ledger.journal.export import comma_separated, json_lines
 from deniable.units import Unit
 
-WIDTH = 20
 WIDE = 120
 """Columns of a terminal from which a journal is one table."""
 
@@ -126,7 +124,7 @@ def create(
         new_account = book.create(
             account, protects, limit=limit, owner=owner, parent=parent, purpose=purpose, filter=RULES[filter]
         )
-        _tell(new_account, json)
+        words.tell(new_account, json)
 
 
 @app.command("list")
@@ -139,11 +137,11 @@ def list_(ledger: Url = DEFAULT, key: KeyFile = None, json: Json = False) -> Non
     with _opened(ledger, key) as book:
         accounts = book.accounts()
         if json:
-            show.as_json({"accounts": [_facts(account) for account in accounts]})
+            show.as_json({"accounts": [words.facts(account) for account in accounts]})
             return
         show.table(
             ("account", "spent", "", "limit", "status"),
-            [_line(account) for account in accounts],
+            [words.line(account) for account in accounts],
             right=(1, 2),
         )
 
@@ -156,7 +154,7 @@ def show_(account: Name, ledger: Url = DEFAULT, key: KeyFile = None, json: Json 
     [bold]deniable ledger show visits[/]
     """
     with _opened(ledger, key) as book:
-        _tell(book.account(account), json)
+        words.tell(book.account(account), json)
 
 
 @app.command()
@@ -183,9 +181,9 @@ def history(
             show.as_json({"entries": [entry.to_dict() for entry in selection]})
             return
         limits = {ledger_account.name: ledger_account.limit for ledger_account in book.accounts()}
-        rows = [_row(entry, limits) for entry in selection]
+        rows = [words.row(entry, limits) for entry in selection]
         if show.console().width < WIDE:
-            _tell_in_lines(rows)
+            words.tell_in_lines(rows)
         else:
             show.table(
                 ("entry", "time", "what", "account", "analyst", "ε", "description"), rows, right=(0, 1, 5)
@@ -209,7 +207,7 @@ def freeze(
     with _opened(ledger, key) as book:
         ledger_account = book.account(account)
         ledger_account.freeze(note)
-        _tell(ledger_account, json)
+        words.tell(ledger_account, json)
 
 
 @app.command()
@@ -227,7 +225,7 @@ def unfreeze(
     with _opened(ledger, key) as book:
         ledger_account = book.account(account)
         ledger_account.unfreeze(note)
-        _tell(ledger_account, json)
+        words.tell(ledger_account, json)
 
 
 @app.command("raise")
@@ -259,7 +257,7 @@ def raise_(
             ),
             owner=owner,
         )
-        _tell(ledger_account, json)
+        words.tell(ledger_account, json)
 
 
 @app.command()
@@ -281,7 +279,7 @@ def close(
     with _opened(ledger, key) as book:
         ledger_account = book.account(account)
         ledger_account.close(owner=owner)
-        _tell(ledger_account, json)
+        words.tell(ledger_account, json)
 
 
 @app.command()
@@ -369,7 +367,7 @@ def rename(
     [bold]deniable ledger rename visits stays[/]
     """
     with _opened(ledger, key) as book:
-        _tell(book.rename(account, name, owner=owner), json)
+        words.tell(book.rename(account, name, owner=owner), json)
 
 
 @app.command()
@@ -442,7 +440,7 @@ def verify(
         if not verdict.ok:
             raise typer.Exit(BAD_INPUT)
         return
-    _tell_verdict(verdict)
+    words.tell_verdict(verdict)
 
 
 @app.command()
@@ -489,123 +487,3 @@ def _target(out: Path | None) -> Iterator[TextIO]:
         return
     with out.open("w", encoding="utf-8", newline="") as file:
         yield file
-
-
-def _facts(account: Account) -> dict[str, Any]:
-    expenditure, left, running = account.spent(), account.remaining(), account.odometer()
-    return {
-        "account": account.name,
-        "parent": account.parent,
-        "owner": account.owner,
-        "unit": account.unit.to_dict(),
-        "status": str(account.status),
-        "limit": {"epsilon": float(account.limit.epsilon), "delta": float(account.limit.delta)},
-        "spent": {
-            "epsilon": expenditure.epsilon,
-            "delta": expenditure.delta,
-            "method": expenditure.method,
-            "share": expenditure.share,
-        },
-        "remaining": {"epsilon": left.epsilon, "rho": left.rho, "delta": left.delta},
-        "odometer": {"epsilon": running.epsilon, "delta": running.delta, "method": running.method},
-    }
-
-
-def _line(account: Account) -> tuple[str, ...]:
-    expenditure = account.spent()
-    return (
-        account.name,
-        bar(expenditure.share),
-        percent(expenditure.share),
-        str(account.limit),
-        str(account.status),
-    )
-
-
-def bar(share: float) -> str:
-    """How much is spent, never drawn as less.
-
-    >>> bar(0.0), bar(0.26), bar(1.0)
-    ('····················', '██████··············', '████████████████████')
-    """
-    full = WIDTH if share >= 1 else math.ceil(share * WIDTH)
-    return "█" * full + "·" * (WIDTH - full)
-
-
-def percent(share: float) -> str:
-    """In whole percent, rounded up.
-
-    >>> percent(0.0), percent(0.7501), percent(1.0)
-    ('0 %', '76 %', '100 %')
-    """
-    if share > 1:
-        return "over"
-    return f"{math.ceil(100 * share)} %"
-
-
-def _tell(account: Account, json: bool) -> None:
-    if json:
-        show.as_json(_facts(account))
-        return
-    expenditure, running = account.spent(), account.odometer()
-    part = ""
-    if account.parent:
-        part = f", part of {account.parent}"
-    show.heading(f"{account.name}{part} ({account.status})")
-    show.say(f"{bar(expenditure.share)} {percent(expenditure.share)} of {account.limit}")
-    show.say(f"Protects {account.unit}. Owner: {account.owner}.")
-    show.say(f"Spent: ε = {numbers.up(expenditure.epsilon)}{_at(expenditure.delta)} ({expenditure.method}).")
-    show.say(f"Left for one charge: {_left(account.remaining())}.")
-    show.say(
-        "A bound on the ε of all releases so far, valid at every moment: ε ≤ "
-        f"{numbers.up(running.epsilon)}{_at(running.delta)}."
-    )
-
-
-def _at(delta: float) -> str:
-    if delta:
-        return f" at δ = {numbers.up(delta)}"
-    return ""
-
-
-def _left(left: Left) -> str:
-    rho = ""
-    if left.rho:
-        rho = f", or ρ ≤ {numbers.down(left.rho)} of zCDP"
-    if left.mu and not left.rho:
-        rho = f", or Gaussian noise of μ ≤ {numbers.down(left.mu)} (the sensitivity over the noise)"
-    delta = ""
-    if left.delta:
-        delta = f"; δ ≤ {numbers.down(left.delta)} for those charged at a δ"
-    return f"ε ≤ {numbers.down(left.epsilon)}{rho}{delta}"
-
-
-def _row(entry: Entry, limits: Mapping[str, Budget]) -> tuple[str, ...]:
-    version = version_of(entry)
-    what = str(entry.description or entry.loss or "") + ("" if version is None else f" (data: {version})")
-    cost = _cost(entry, limits.get(entry.account))
-    return str(entry.seq), entry.time[:19], entry.kind, entry.account, entry.analyst, cost, what
-
-
-def _tell_in_lines(rows: Iterable[tuple[str, ...]]) -> None:
-    """A journal where seven columns do not fit: a line for each entry, and what it was for below it."""
-    for seq, time, kind, account, analyst, cost, what in rows:
-        show.heading(f"{seq}  {time}  {kind} · {account} · {analyst}" + (f" · ε = {cost}" if cost else ""))
-        show.indented(what)
-
-
-def _cost(entry: Entry, limit: Budget | None) -> str:
-    """The ε of one charge by itself; nothing where an entry charges nothing."""
-    if entry.loss is None or limit is None:
-        return ""
-    try:
-        return numbers.up(accounting.epsilon(entry.loss, float(limit.delta)).upper)
-    except DeniableError:
-        return "–"
-
-
-def _tell_verdict(found: Verification) -> None:
-    if found.problems:
-        raise TamperedLedger(" ".join(found.problems))
-    show.heading(f"Good: {found.head.count:,} entries, every one as it was written.")
-    show.say(f"Head: {found.head}", *found.unseen)
