@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta, norm
 
 from _report import write_section
-from deniable.accounting.votes import bounds
+from deniable.accounting.radius.votes import bounds
 from deniable.datasets.real import load
 from deniable.randomness import SeededRandom
 from deniable.smooth import (

@@ -23,8 +23,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import deniable as dp
-from deniable.accounting.input_noise import Gaussian, Laplace, Uniform
 from deniable.accounting.radius import radius
+from deniable.accounting.radius.input_noise import Gaussian, Laplace, Uniform
 from deniable.cli.app import app
 from deniable.mechanisms import Gaussian as GaussianMechanism
 from deniable.mechanisms import Laplace as LaplaceMechanism

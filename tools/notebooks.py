@@ -2,8 +2,8 @@
 
     python -m tools.notebooks
 
-Text stays text, examples become cells without their prompts, shell commands become cells with a `!`. The page is
-the source: a test compares the notebooks with it and runs them.
+Text stays text, examples become cells without their prompts, shell commands become cells with a `!`. The page
+is the source: a test compares the notebooks with it and runs them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Pictures of the console for README and docs, from the demo in a real Chromium: `python -m tools.screenshots`.
+"""Pictures of the console for README and docs, from the demo in a real Chromium: `python -m
+tools.screenshots`.
 
 Looks: light for the docs; with `--all FOLDER`, every page in light, dark and on a phone, to be looked at.
 """
@@ -35,7 +36,8 @@ QUESTION = "SELECT ward, COUNT(*) AS visits\nFROM visits\nGROUP BY ward"
 def take(
     browser: Any, url: str, people: dict[str, str], look: str, folder: Path, wanted: dict[str, str]
 ) -> None:
-    """One picture of each page that is wanted: its path by its name. An analyst asks, an owner sees the rest."""
+    """One picture of each page that is wanted: its path by its name. An analyst asks, an owner sees the
+    rest."""
     size = LOOKS[look]
     for who in ("ada", "olga"):
         own = {name: path for name, path in wanted.items() if (path == "/ask") == (who == "ada")}

@@ -188,8 +188,9 @@ _PARTS = (
 _HOMES = {
     "accounting": "calibrate certify compare delta epsilon tradeoff verify",
     "curator": "Answer Curator",
-    "errors": "AccountFrozen BudgetExceeded DataError DeniableError InvalidBudget InvalidCertificate InvalidLoss "
-    "InvalidParameter InvalidQuery LedgerError MissingExtra TamperedLedger Unaccountable UnitMismatch",
+    "errors": "AccountFrozen BudgetExceeded DataError DeniableError InvalidBudget InvalidCertificate "
+    "InvalidLoss InvalidParameter InvalidQuery LedgerError MissingExtra TamperedLedger Unaccountable "
+    "UnitMismatch",
     "guarantee": "Bound Budget Certificate",
     "ledger": "Account Ledger",
     "loss": "POISSON SHUFFLED WITHOUT_REPLACEMENT Allocated Approximate BoundedRange CappedSample Composed "

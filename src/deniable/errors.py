@@ -7,15 +7,15 @@
     ├── Unaccountable         no valid bound is known for this loss by this method
     ├── BudgetExceeded        the charge does not fit; nothing was run, nothing was charged
     ├── UnitMismatch          a loss for one unit of privacy, an account for another
-    ├── InvalidQuery          a query that is not answered, for a reason that is in its text or the declared schema
+    ├── InvalidQuery          a query that is not answered, for a reason in its text or the declared schema
     ├── Stopped               whoever asked has stopped it; what was charged stays charged
     ├── LedgerError           the journal could not be read or written; nothing was released
     │   ├── AccountFrozen     an earlier failure waits for the owner
-    │   ├── AlreadyPaid       this request was paid for, and its answer is gone; nothing is charged or run twice
+    │   ├── AlreadyPaid       this request was paid for, its answer is gone; nothing is charged or run twice
     │   ├── Uncopyable        a copy or a pickle of what there is only one of (also a TypeError)
     │   └── TamperedLedger    the journal is not what was written
     ├── InvalidCertificate    a certificate that does not check
-    ├── ProtocolError         a message that a protocol between parties does not allow; the round is over for who got it
+    ├── ProtocolError         a message that a protocol does not allow; the round is over for who got it
     ├── Forbidden             who asks may not do this; nothing was done
     │   └── NotLoggedIn       who asks has not proved who she is
     ├── NotFound              what is named is not there, or not for whoever asks

@@ -102,7 +102,9 @@ class Bound:
     @property
     def gap(self) -> float:
         """upper − lower; ∞ where no upper bound is known."""
-        return math.inf if math.isinf(self.upper) else self.upper - self.lower
+        if math.isinf(self.upper):
+            return math.inf
+        return self.upper - self.lower
 
     def __contains__(self, value: float) -> bool:
         return self.lower <= value <= self.upper
@@ -192,7 +194,9 @@ def _claim(value: object) -> Bound:
     if not isinstance(value, dict):
         raise InvalidCertificate('This certificate cannot be read: "epsilon" is no object.')
     _fields(value, ("lower", "upper", "method", "attained"), '"epsilon"')
-    upper = math.inf if value["upper"] == "inf" else _number("upper", value["upper"])
+    upper = math.inf
+    if value["upper"] != "inf":
+        upper = _number("upper", value["upper"])
     lower = _number("lower", value["lower"])
     if not 0 <= lower <= upper:
         raise InvalidCertificate(

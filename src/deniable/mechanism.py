@@ -73,7 +73,9 @@ class Error:
     measure: str = "absolute"
 
     def __str__(self) -> str:
-        kind = "" if self.measure == "absolute" else f" ({self.measure})"
+        kind = ""
+        if self.measure != "absolute":
+            kind = f" ({self.measure})"
         return f"± {self.within:.4g}{kind} with probability {self.confidence:.10g}"
 
 

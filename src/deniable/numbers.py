@@ -24,7 +24,9 @@ def exact(x: Number) -> Fraction:
     >>> exact(0.1), exact(1e-6), exact(Fraction(10, 3))
     (Fraction(1, 10), Fraction(1, 1000000), Fraction(10, 3))
     """
-    return Fraction(repr(float(x))) if isinstance(x, float) else Fraction(x)
+    if isinstance(x, float):
+        return Fraction(repr(float(x)))
+    return Fraction(x)
 
 
 def plain(x: Real | Number) -> Number:
@@ -37,7 +39,9 @@ def plain(x: Real | Number) -> Number:
         return int(x)
     if isinstance(x, Rational):
         ratio = Fraction(int(x.numerator), int(x.denominator))
-        return ratio.numerator if ratio.denominator == 1 else ratio
+        if ratio.denominator == 1:
+            return ratio.numerator
+        return ratio
     return float(x)
 
 
@@ -47,7 +51,9 @@ def integral(x: float) -> int | float:
     >>> integral(3.0), integral(0.5), integral(math.inf)
     (3, 0.5, inf)
     """
-    return int(x) if math.isfinite(x) and x.is_integer() else x
+    if math.isfinite(x) and x.is_integer():
+        return int(x)
+    return x
 
 
 # ------------------------------------------------------------------------------------------ how it is written
@@ -61,7 +67,9 @@ def show(x: Number) -> str:
     """
     if isinstance(x, int):
         return f"{x:,}"
-    return str(x) if isinstance(x, Fraction) else f"{x:g}"
+    if isinstance(x, Fraction):
+        return str(x)
+    return f"{x:g}"
 
 
 def up(x: float, digits: int = 4) -> str:
@@ -142,7 +150,9 @@ def _decimal(x: float | Decimal, digits: int, mode: str) -> Decimal:
 
 
 def _short(x: float, digits: int) -> str:
-    return f"{x:.{max(digits, 6)}g}" if math.isfinite(x) else "∞"
+    if math.isfinite(x):
+        return f"{x:.{max(digits, 6)}g}"
+    return "∞"
 
 
 def _rounded(x: float | Decimal, digits: int, mode: str) -> str:

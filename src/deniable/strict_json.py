@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
@@ -63,8 +64,8 @@ def parse(text: str | bytes, error: type[DeniableError], what: str) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        keys: set[str] = set()
-        twice = next(key for key, _ in pairs if key in keys or keys.add(key))  # type: ignore[func-returns-value]
+        counts = Counter(key for key, _ in pairs)
+        twice = next(key for key, count in counts.items() if count > 1)
         raise _Unreadable(f'the key "{twice[:60]}" stands twice in one object')
     return value
 
@@ -141,4 +142,6 @@ def shown(value: object) -> str:
         text = repr(value)
     except (ValueError, RecursionError):  # Python writes no int of over 4300 digits
         return f"a {type(value).__name__}"
-    return text if len(text) <= 200 else f"{text[:200]}…"
+    if len(text) <= 200:
+        return text
+    return f"{text[:200]}…"

@@ -137,7 +137,9 @@ class Unit:
         """What makes two data sets neighbours."""
         if self.replace:
             return Relation.REPLACED
-        return Relation.SILENCED if self.zero_out else Relation.ADDED
+        if self.zero_out:
+            return Relation.SILENCED
+        return Relation.ADDED
 
     def falls_in_one_part(self, by: str) -> bool:
         """Whether splitting the table by column `by` keeps all counted rows of each unit in one part."""
@@ -146,7 +148,9 @@ class Unit:
     def to_dict(self) -> dict[str, Any]:
         """Only what is set, so that a later kind of unit does not change the JSON of an earlier one."""
         entries = {k: v for k, v in asdict(self).items() if v is not None}
-        return entries | {"p": "inf"} if self.p == math.inf else entries
+        if self.p == math.inf:
+            return entries | {"p": "inf"}
+        return entries
 
     @classmethod
     def from_dict(cls, value: object) -> Unit:
@@ -195,7 +199,9 @@ class Unit:
             case UnitKind.ROW:
                 return f"one row, {change}"
             case UnitKind.COLUMN:
-                bound = f" (at most {self.max_rows} count)" if self.max_rows else ""
+                bound = ""
+                if self.max_rows:
+                    bound = f" (at most {self.max_rows} count)"
                 return f"all rows of one {self.column_name}{bound}, {change}"
             case UnitKind.VALUE:
                 return "the value behind one report, replaced by any other"
@@ -204,7 +210,9 @@ class Unit:
             case UnitKind.BALL:
                 if self.p == 0:
                     return f"an input changed in at most {self.radius:g} coordinates"
-                norm = "∞" if self.p == math.inf else f"{self.p:g}"
+                norm = "∞"
+                if self.p != math.inf:
+                    norm = f"{self.p:g}"
                 return f"an input moved by at most {self.radius:g} in the ℓ{norm} norm"
 
 
@@ -219,7 +227,9 @@ def _real(value: object, name: str) -> float:
 
 def _norm(value: object) -> float:
     """The p of a norm in JSON: ∞ is written "inf"."""
-    return math.inf if value == "inf" else _real(value, "p")
+    if value == "inf":
+        return math.inf
+    return _real(value, "p")
 
 
 def _same(meaning: dict[str, Any], text: dict[str, Any]) -> bool:

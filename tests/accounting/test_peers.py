@@ -8,7 +8,8 @@ import warnings
 import pytest
 
 from deniable import accounting
-from deniable.accounting import pure, renyi, zcdp
+from deniable.accounting import renyi
+from deniable.accounting.methods import pure, zcdp
 from deniable.loss import DiscreteGaussianNoise, DiscreteLaplaceNoise, GaussianNoise, ResponseNoise
 
 with warnings.catch_warnings():

@@ -12,7 +12,8 @@ from dp_accounting.rdp import rdp_privacy_accountant as peer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deniable.accounting import gaussian, moments, numerical, pure, strong, zcdp
+from deniable.accounting import numerical
+from deniable.accounting.methods import gaussian, moments, pure, strong, zcdp
 from deniable.accounting.renyi import conditioned, curve, delta, divergence, epsilon, kernel, leaves, sampled
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.loss import (

@@ -20,7 +20,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deniable.accounting import charges, renyi
+from deniable.accounting import renyi
+from deniable.accounting.filters import charges
 from deniable.curator import Curator
 from deniable.errors import BudgetExceeded, DeniableError, InvalidParameter, LedgerError
 from deniable.guarantee import Budget

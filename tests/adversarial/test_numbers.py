@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from deniable.accounting import certify, delta, epsilon, verify
-from deniable.accounting.charges import Charge, charge
 from deniable.accounting.filters import Filter
+from deniable.accounting.filters.charges import Charge, charge
 from deniable.accounting.numerical import classes
 from deniable.errors import DeniableError, InvalidCertificate, InvalidLoss, InvalidParameter
 from deniable.guarantee import Budget, Certificate

@@ -16,7 +16,7 @@ from deniable.audit import Endpoint, Finding, Verdict, audit, replay
 from deniable.curator import Curator
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
-from deniable.ledger.entries import EntryKind
+from deniable.ledger.journal.entries import EntryKind
 from deniable.randomness import SeededRandom
 from deniable.sql.plan.keys import KeySelection
 from deniable.sql.plan.noise import Noise

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deniable.cli.ledger import bar
+from deniable.cli.ledger_words import bar
 from deniable.errors import AccountFrozen
 from deniable.guarantee import Budget
 from deniable.ledger import Ledger

@@ -24,7 +24,7 @@ from deniable.cli.train import train
 from deniable.guarantee import Budget, Certificate
 from deniable.learn.sgd.tables import Feature, Table, load
 from deniable.ledger import Filter, Ledger
-from deniable.ledger.beside import ledger_of
+from deniable.ledger.data_sets.beside import ledger_of
 from deniable.units import Unit
 
 APP = typer.Typer()

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deniable.accounting.gaussian import analytic_sigma
+from deniable.accounting.methods.gaussian import analytic_sigma
 from deniable.curator import Curator
 from deniable.errors import BudgetExceeded, InvalidParameter
 from deniable.guarantee import Budget

@@ -32,7 +32,7 @@ from deniable.federated.secure_sum import Adversary, Agreement
 from deniable.federated.train import parameters_of
 from deniable.federated.train.recipe import flat
 from deniable.federated.transport import Handler
-from deniable.ledger.chain import Head
+from deniable.ledger.journal.chain import Head
 from deniable.randomness import SecureRandom
 
 CRITERION = nn.CrossEntropyLoss()

@@ -10,9 +10,8 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
-from deniable.accounting import charges
 from deniable.accounting import verify as verify_certificate
-from deniable.accounting.filters import Filter
+from deniable.accounting.filters import Filter, charges
 from deniable.errors import (
     AccountFrozen,
     BudgetExceeded,

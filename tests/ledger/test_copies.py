@@ -18,13 +18,13 @@ from typing import Any, NoReturn
 import pytest
 
 import deniable
-from deniable.accounting.charges import Charge
+from deniable.accounting.filters.charges import Charge
 from deniable.errors import AccountFrozen, LedgerError, Uncopyable
 from deniable.guarantee import Budget
 from deniable.ledger import Account, Ledger, Session, Status
-from deniable.ledger.entries import apply
 from deniable.ledger.journal import now
-from deniable.ledger.replay import Replay
+from deniable.ledger.journal.entries import apply
+from deniable.ledger.journal.replay import Replay
 from deniable.loss import Composed, Loss, Pure
 from deniable.mechanism import Random
 from deniable.mechanisms import SparseVector

@@ -12,8 +12,8 @@ from sqlalchemy import create_engine, text
 from deniable.errors import BudgetExceeded, InvalidParameter, LedgerError, TamperedLedger
 from deniable.guarantee import Budget
 from deniable.ledger import Account, Ledger
-from deniable.ledger.migrate import TABLE
 from deniable.ledger.store import parse
+from deniable.ledger.store.migrate import TABLE
 from deniable.mechanism import Release
 from deniable.mechanisms import Gaussian, Laplace
 from deniable.units import Unit
@@ -182,7 +182,7 @@ def test_a_ledger_of_the_first_version_is_upgraded_and_keeps_what_was_spent(
 
 
 def test_the_data_names_its_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from deniable.ledger.beside import ledger_of
+    from deniable.ledger.data_sets.beside import ledger_of
 
     folder = tmp_path / "data"
     folder.mkdir()

@@ -12,8 +12,8 @@ import sqlalchemy
 from deniable.errors import AccountFrozen, TamperedLedger
 from deniable.guarantee import Budget
 from deniable.ledger import EntryKind, Ledger, Status
-from deniable.ledger.migrate import TABLE, migrate
 from deniable.ledger.store import Store, parse
+from deniable.ledger.store.migrate import TABLE, migrate
 from deniable.loss import Pure
 from deniable.mechanisms import Laplace
 from tests.ledger.workers import Noisy
@@ -100,7 +100,7 @@ def test_an_answer_kept_without_a_unit_is_not_recalled_and_gives_way(old: str) -
 
 
 def test_an_open_session_of_the_version_before_is_still_settled_once(old: str) -> None:
-    from deniable.accounting.charges import Charge
+    from deniable.accounting.filters.charges import Charge
     from deniable.errors import LedgerError
     from deniable.ledger.account import Paid
     from deniable.loss import Composed, Loss

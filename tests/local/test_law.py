@@ -14,7 +14,7 @@ from scipy.stats import chi2
 
 from deniable.errors import InvalidParameter
 from deniable.local import bits
-from deniable.local.law import OPEN, Law, byte_of_coins, shift
+from deniable.local.law import OPEN, FiniteLaw, byte_of_coins, shift
 from deniable.local.odds import truth
 from deniable.randomness import Generator, SecureRandom
 
@@ -39,7 +39,7 @@ weights = st.lists(st.integers(0, 50), min_size=1, max_size=20).filter(any)
 
 @given(weights)
 def test_every_cell_of_the_guide_is_right_or_open(parts: list[int]) -> None:
-    law = Law(tuple(Fraction(p, sum(parts)) for p in parts))
+    law = FiniteLaw(tuple(Fraction(p, sum(parts)) for p in parts))
     ends = np.cumsum([0, *parts])
     for cell in np.random.default_rng(0).integers(0, 1 << 16, 50):
         low, high = (Fraction(int(cell) + i, 1 << 16) * sum(parts) for i in (0, 1))
@@ -48,7 +48,7 @@ def test_every_cell_of_the_guide_is_right_or_open(parts: list[int]) -> None:
 
 
 def test_a_tie_of_64_bits_is_settled_by_the_next_ones() -> None:
-    law = Law((Fraction(1, 3), Fraction(2, 3)))
+    law = FiniteLaw((Fraction(1, 3), Fraction(2, 3)))
     third = (1 << 64) // 3
     head, tail = (third >> 48).to_bytes(2, "little"), (third & (1 << 48) - 1) << 16
     for later, outcome in ((third - 1, 0), (third + 1, 1), (0, 0), ((1 << 64) - 1, 1)):
@@ -58,12 +58,12 @@ def test_a_tie_of_64_bits_is_settled_by_the_next_ones() -> None:
 
 
 def test_a_threshold_on_the_grid_belongs_to_the_next_outcome() -> None:
-    law = Law((Fraction(1, 4), Fraction(3, 4)))
+    law = FiniteLaw((Fraction(1, 4), Fraction(3, 4)))
     assert law.draw(Scripted((1 << 14).to_bytes(2, "little")), 1).tolist() == [1]
     assert law.draw(Scripted(((1 << 14) - 1).to_bytes(2, "little")), 1).tolist() == [0]
 
 
-def misfit(drawn: NDArray[np.uint8], law: Law) -> float:
+def misfit(drawn: NDArray[np.uint8], law: FiniteLaw) -> float:
     """The p-value of a chi-square test, outcomes of expectation below 20 joined."""
     seen, expected = (
         np.bincount(drawn, minlength=len(law.weights)),
@@ -77,10 +77,12 @@ def misfit(drawn: NDArray[np.uint8], law: Law) -> float:
 
 
 @pytest.mark.parametrize("law", [byte_of_coins(1 - truth(1)), shift(truth(1, 4), 4), shift(truth(3, 16), 16)])
-def test_frequencies_are_right_and_nine_tenths_of_them_are_found_wrong(law: Law) -> None:
+def test_frequencies_are_right_and_nine_tenths_of_them_are_found_wrong(law: FiniteLaw) -> None:
     drawn = law.draw(SecureRandom(), 400_000)
     assert misfit(drawn, law) > 1e-9
-    bent = Law((law.weights[0] * Fraction(9, 10), law.weights[1] + law.weights[0] / 10, *law.weights[2:]))
+    bent = FiniteLaw(
+        (law.weights[0] * Fraction(9, 10), law.weights[1] + law.weights[0] / 10, *law.weights[2:])
+    )
     assert misfit(drawn, bent) < 1e-9
 
 
@@ -97,9 +99,9 @@ def test_packed_coins_are_independent_and_leave_spare_bits_empty() -> None:
 def test_weights_that_are_no_law_are_refused() -> None:
     for bad in [(), (Fraction(1, 2),), (Fraction(3, 2), Fraction(-1, 2)), (Fraction(1, 300),) * 300]:
         with pytest.raises(InvalidParameter, match="add up to 1"):
-            Law(bad)
+            FiniteLaw(bad)
 
 
 def test_a_foreign_generator_is_refused() -> None:
     with pytest.raises(InvalidParameter, match=r"generator of deniable\.randomness"):
-        Law((Fraction(1),)).draw(np.random.default_rng(0), 1)  # type: ignore[arg-type]
+        FiniteLaw((Fraction(1),)).draw(np.random.default_rng(0), 1)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from deniable.randomness import SeededRandom
-from deniable.randomness.noise import DIRECT_UP_TO, Noise, noise, one_minus_exp, uniform_bits
+from deniable.randomness.noise import DIRECT_UP_TO, NoiseSampler, noise, one_minus_exp, uniform_bits
 
 SCALES = [
     Fraction(1, 1000),
@@ -22,7 +22,7 @@ SCALES = [
 P = 1e-9
 
 
-def exponent(sampler: Noise, x: int) -> Fraction:
+def exponent(sampler: NoiseSampler, x: int) -> Fraction:
     """f(|x|), from the definition."""
     y = abs(x) / sampler.scale
     return y * y / 2 if sampler.quadratic else y
@@ -34,7 +34,7 @@ def exponent(sampler: Noise, x: int) -> Fraction:
 @pytest.mark.parametrize("quadratic", [False, True])
 @pytest.mark.parametrize("scale", [Fraction(9), Fraction(33, 2), Fraction(1000, 7), Fraction(2**60)])
 def test_blocks_are_the_right_size(scale: Fraction, quadratic: bool) -> None:
-    sampler = Noise(scale, quadratic)
+    sampler = NoiseSampler(scale, quadratic)
     assert 4 < scale / 2**sampler.shift <= DIRECT_UP_TO
     assert exponent(sampler, 3 << sampler.shift) == 3 * sampler.law.first + 3 * sampler.law.second
 
@@ -45,7 +45,7 @@ def test_blocks_are_the_right_size(scale: Fraction, quadratic: bool) -> None:
 def test_every_integer_is_proposed_once_and_weighs_exp_of_minus_f(scripted, scale, quadratic, signed) -> None:
     """Drive blocks 0, 1, 2 with all places and signs: P(block)·P(accept) ∝ exp(−f(|x|)),
     as an identity of rationals."""
-    sampler = Noise(scale, quadratic, signed)
+    sampler = NoiseSampler(scale, quadratic, signed)
     count, found = sampler.shift + signed, {}
     edges = [0, *sampler.table.thresholds.tolist()]
     for block in range(3):
@@ -82,7 +82,7 @@ def test_acceptance_is_decided_as_exact_arithmetic_decides(
 ) -> None:
     """Uniforms at and around the threshold: quick filter, polynomial and integer
     brackets all agree with mpmath."""
-    sampler = Noise(scale, quadratic)
+    sampler = NoiseSampler(scale, quadratic)
     inside = int(share * 2**sampler.shift)
     with mpmath.workprec(400):
         threshold = limits(sampler._exponent(block, inside))
@@ -97,7 +97,7 @@ def test_acceptance_is_decided_as_exact_arithmetic_decides(
 
 @pytest.mark.parametrize("quadratic", [False, True])
 def test_a_tied_acceptance_continues_the_same_uniform(scripted, quadratic: bool) -> None:
-    sampler = Noise(Fraction(1000), quadratic)
+    sampler = NoiseSampler(Fraction(1000), quadratic)
     block, inside = np.array([5]), np.array([100])
     with mpmath.workprec(400):
         digits = int(limits(sampler._exponent(5, 100)))
@@ -114,8 +114,8 @@ def test_what_is_refused_again_is_drawn_again(scripted) -> None:
     """Three rounds for one value: V = 0 refuses every place but the first, and only the
     accepted proposal comes out."""
     source = scripted(bits=[1, 2**63, 2**62], cells=[0xC000, 0xC000, 0x4000], halves=[0, 0, 2**32 - 1])
-    values = Noise(Fraction(9)).draw(source, 1)
-    block = int(np.searchsorted(Noise(Fraction(9)).table.thresholds, 2**62, side="right"))
+    values = NoiseSampler(Fraction(9)).draw(source, 1)
+    block = int(np.searchsorted(NoiseSampler(Fraction(9)).table.thresholds, 2**62, side="right"))
     assert values.tolist() == [-1 - 2 * block]
     assert not any(source.left.values())
 
@@ -133,7 +133,7 @@ def test_the_polynomial_stays_within_its_margin() -> None:
 def test_gamma_in_doubles_is_within_its_stated_error(
     scale: Fraction, quadratic: bool, block: int, share
 ) -> None:
-    sampler = Noise(scale, quadratic)
+    sampler = NoiseSampler(scale, quadratic)
     inside = int(share * 2**sampler.shift)
     computed = Fraction(float(sampler._gamma(np.array([block]), np.array([inside], np.int64))[0]))
     truth = sampler._exponent(block, inside)
@@ -165,7 +165,7 @@ def test_large_scales_give_python_integers_beyond_int64() -> None:
 def test_a_value_beyond_int64_is_never_wrapped(scripted) -> None:
     """At scale 2^52 a block of 2^13 or more has probability e^−1024; where it comes, the
     vector holds Python integers."""
-    sampler, ones = Noise(Fraction(2**52)), [2**64 - 1]
+    sampler, ones = NoiseSampler(Fraction(2**52)), [2**64 - 1]
     source = scripted(bits=[*ones * 32, *[0] * 32, 2**63 | 12345], halves=[2**32 - 1] * 2)
     values, _ = sampler._propose(source, 1)
     assert values.dtype == object

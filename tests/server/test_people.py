@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from deniable.errors import Forbidden, InvalidParameter, NotFound, NotLoggedIn, TamperedLedger, TooMany
-from deniable.ledger import chain
+from deniable.ledger.journal import chain
 from deniable.server.people import acts, keys, secrets, store
 from deniable.server.people.rights import Caller, Right, Role
 from deniable.server.people.roster import Roster

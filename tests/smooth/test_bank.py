@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from deniable.accounting.robustness import ROUNDED
+from deniable.accounting.radius.robustness import ROUNDED
 from deniable.errors import InvalidParameter
 from deniable.randomness import SeededRandom
 from deniable.smooth import Ablation, Gaussian, IntegerGaussian, Laplace, Sampling, Smoothed, bank, networks

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from deniable.accounting.input_noise import IntegerGaussian, IntegerLaplace
 from deniable.accounting.radius import radii
+from deniable.accounting.radius.input_noise import IntegerGaussian, IntegerLaplace
 
 
 def left_over(first: np.ndarray, second: np.ndarray, p: float) -> float:

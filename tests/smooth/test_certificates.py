@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deniable.accounting.robustness import RadiusCertificate, verify_radius
+from deniable.accounting.radius.robustness import RadiusCertificate, verify_radius
 from deniable.errors import InvalidCertificate, InvalidParameter
 from deniable.randomness import SeededRandom
 from deniable.smooth import (

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
-from deniable.accounting.robustness import EXACT, ROUNDED
+from deniable.accounting.radius.robustness import EXACT, ROUNDED
 from deniable.errors import DataError, InvalidParameter
 from deniable.randomness import SecureRandom, SeededRandom
 from deniable.smooth import (

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from deniable.accounting import proportion
-from deniable.accounting.votes import Looks, bounds, winner
+from deniable.accounting.radius.votes import Looks, bounds, winner
 from deniable.randomness import SeededRandom
 from deniable.smooth import (
     Certified,

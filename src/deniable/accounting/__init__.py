@@ -8,19 +8,25 @@ True
 
 `epsilon` and `delta` take the best valid method by themselves; `compare` shows all of them side by side, and
 each is also callable alone (`pure`, `strong`, `zcdp`, `renyi`, `moments`, `amplify`, `shuffle`, `numerical`).
+
+Rooms: `methods/`, `renyi/` and `numerical/` hold the theorems, `filters/` what an account may still spend,
+`runs/` and `matrices/` the losses of well-known runs, `meaning/` what a guarantee means, `radius/`
+certificates of smoothing.
 """
 
 from deniable.accounting.calibration import calibrate, calibrate_noise, calibrate_rate, calibrate_steps
 from deniable.accounting.certificate import certify, verify
 from deniable.accounting.choose import METHODS, compare, delta, epsilon
-from deniable.accounting.dpsgd import LotSampling, dpsgd
 from deniable.accounting.events import from_event, from_opendp, to_event
-from deniable.accounting.fdp import Tradeoff, tradeoff
+from deniable.accounting.meaning.fdp import Tradeoff, tradeoff
+from deniable.accounting.methods import amplify, gaussian, moments, pure, shuffle, strong, zcdp
+from deniable.accounting.runs.dpsgd import LotSampling, dpsgd
 
 __all__ = [
     "METHODS",
     "LotSampling",
     "Tradeoff",
+    "amplify",
     "calibrate",
     "calibrate_noise",
     "calibrate_rate",
@@ -32,7 +38,13 @@ __all__ = [
     "epsilon",
     "from_event",
     "from_opendp",
+    "gaussian",
+    "moments",
+    "pure",
+    "shuffle",
+    "strong",
     "to_event",
     "tradeoff",
     "verify",
+    "zcdp",
 ]

@@ -66,7 +66,9 @@ def calibrate_noise(
     build = _training(noise, rate, scheme, replace)
     # The central limit of the composition as a first guess: μ ≈ rate·√steps/σ, and ε at δ of a Gaussian of
     # that μ.
-    mu = max(1e-3, epsilon / (2 * math.sqrt(2 * math.log(1.25 / delta)))) if delta else 1.0
+    mu = 1.0
+    if delta:
+        mu = max(1e-3, epsilon / (2 * math.sqrt(2 * math.log(1.25 / delta))))
     start = max(0.3, float(rate) * math.sqrt(steps) / mu)
     return calibrate(lambda x: build(x) * steps, Budget(epsilon, delta), start=start, spent=spent)
 
@@ -121,7 +123,10 @@ def calibrate_steps(
     good, bad = max(1, int(math.exp(near))), int(math.exp(far)) + 1
     while bad - good > 1:
         middle = (good + bad) // 2
-        good, bad = (middle, bad) if _fits(step * middle, budget) else (good, middle)
+        if _fits(step * middle, budget):
+            good = middle
+        else:
+            bad = middle
     return good
 
 
@@ -201,5 +206,7 @@ def _enclose(
             )
         there = (v, excess(v))
         if (there[1] > 0) != (here[1] > 0):
-            return (there, here) if here[1] > 0 else (here, there)
+            if here[1] > 0:
+                return (there, here)
+            return (here, there)
         here, step = there, 2 * step

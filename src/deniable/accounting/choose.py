@@ -11,17 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
-from deniable.accounting import amplify, gaussian, moments, numerical, pure, renyi, shuffle, strong, zcdp
-from deniable.accounting.attained import reach
-from deniable.accounting.gaussian import squared_mu
+from deniable.accounting import numerical, renyi
+from deniable.accounting.methods import amplify, gaussian, moments, pure, shuffle, strong, zcdp
+from deniable.accounting.methods.attained import reach
+from deniable.accounting.methods.gaussian import squared_mu
+from deniable.accounting.methods.relations import as_added
+from deniable.accounting.methods.sampling import refuse_shuffled
+from deniable.accounting.methods.steps import any_pair
 from deniable.accounting.numerical import classes
-from deniable.accounting.numerical.search import delta_bounds
+from deniable.accounting.numerical.lattice.search import delta_bounds
 from deniable.accounting.numerical.terms import cases, flatten, lower_cases
 from deniable.accounting.refusals import guarded
-from deniable.accounting.relations import as_added
 from deniable.accounting.rounding import floor_float
-from deniable.accounting.sampling import refuse_shuffled
-from deniable.accounting.steps import any_pair
 from deniable.errors import DeniableError, InvalidParameter, Unaccountable
 from deniable.guarantee import NONE_KNOWN, Bound
 from deniable.loss import (
@@ -93,7 +94,9 @@ def delta(loss: Loss, epsilon: float, *, method: str | None = None) -> Bound:
         return Bound(0.0, _inverted(_method(method), loss, epsilon), method)
     bound, refusal = _attempt(numerical.delta, loss, epsilon)
     if bound is not None and bound.gap <= TIGHT_DELTA * bound.upper:
-        optimum = strong.optimal_delta(loss, epsilon) if strong.outcomes(loss) <= SHORT else math.inf
+        optimum = math.inf
+        if strong.outcomes(loss) <= SHORT:
+            optimum = strong.optimal_delta(loss, epsilon)
         return _bracket(bound.lower, *min((bound.upper, bound.method), (optimum, "optimal")))
     upper, name = _least_delta(loss, epsilon)
     if bound is not None:
@@ -174,7 +177,9 @@ def _unpaired(loss: Loss, delta: float, known: float) -> Iterator[tuple[float, s
     slow: list[tuple[str, Method]] = [("renyi", renyi.epsilon)]
     if any_pair(loss):
         slow.append(("optimal", strong.optimal))
-    quieter = _less_revealing(loss) if math.isfinite(known) else None
+    quieter = None
+    if math.isfinite(known):
+        quieter = _less_revealing(loss)
     for name, method in slow:
         if quieter is None or _or_infinite(method, quieter, delta) < known:
             yield _or_infinite(method, loss, delta), name
@@ -184,7 +189,9 @@ def _less_revealing(loss: Loss) -> Loss | None:
     if len(loss.children) <= classes.MANY:
         return None
     steps = classes.less_revealing(flatten(loss))
-    return None if steps is None else Composed(tuple(part * times for part, times in steps.items()))
+    if steps is None:
+        return None
+    return Composed(tuple(part * times for part, times in steps.items()))
 
 
 def _least_delta(loss: Loss, epsilon: float) -> tuple[float, str]:
@@ -224,7 +231,9 @@ def _split(loss: Loss, delta: float) -> float:
     (Kairouz, Oh, Viswanath 2015).
     """
     parts = list(_flatten(loss))
-    hard = [part for part in parts if not _has_pair(part)] if len(parts) > 1 else []
+    hard = []
+    if len(parts) > 1:
+        hard = [part for part in parts if not _has_pair(part)]
     if not hard:
         raise Unaccountable(f"No part of {loss} can be split off.")
     share = delta / (2 * len(hard))
@@ -259,7 +268,10 @@ def _inverted(method: Method, loss: Loss, epsilon: float) -> float:
         return 1e-100
     while high - low > 1e-3:
         middle = (low + high) / 2
-        low, high = (low, middle) if method(loss, math.exp(middle)) <= epsilon else (middle, high)
+        if method(loss, math.exp(middle)) <= epsilon:
+            high = middle
+        else:
+            low = middle
     return min(1.0, math.exp(high))
 
 

@@ -11,7 +11,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from deniable.accounting.relations import as_added
+from deniable.accounting.methods.relations import as_added
 from deniable.accounting.rounding import ceil_float
 from deniable.errors import MissingExtra, Unaccountable
 from deniable.loss import (
@@ -52,7 +52,9 @@ def from_event(event: Any, relation: Relation = Relation.ADDED) -> Loss:
     inner = _event(event, relation)
     if relation is not Relation.SILENCED:
         return inner
-    return inner if inner.relation is Relation.SILENCED else Silenced(inner)
+    if inner.relation is Relation.SILENCED:
+        return inner
+    return Silenced(inner)
 
 
 def _event(event: Any, relation: Relation) -> Loss:
@@ -139,11 +141,9 @@ def to_event(loss: Loss) -> Any:
 def _to_event(loss: Loss, events: Any) -> Any:
     match loss:
         case Composed(parts):
-            return (
-                events.ComposedDpEvent([_to_event(part, events) for part in parts])
-                if parts
-                else events.NoOpDpEvent()
-            )
+            if parts:
+                return events.ComposedDpEvent([_to_event(part, events) for part in parts])
+            return events.NoOpDpEvent()
         case Repeated(times, of):
             return events.SelfComposedDpEvent(_to_event(of, events), times)
         case GaussianNoise(multiplier):
@@ -171,7 +171,9 @@ def _to_event(loss: Loss, events: Any) -> Any:
 
 def _down(x: Fraction) -> float:
     near = float(x)
-    return near if Fraction(near) <= x else math.nextafter(near, 0.0)
+    if Fraction(near) <= x:
+        return near
+    return math.nextafter(near, 0.0)
 
 
 # ------------------------------------------------------------------------------------------------ OpenDP

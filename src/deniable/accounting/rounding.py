@@ -51,7 +51,9 @@ def ceil_float(x: Fraction) -> float:
         near = float(x)
     except OverflowError:
         return math.inf
-    return near if near >= x else math.nextafter(near, math.inf)
+    if near >= x:
+        return near
+    return math.nextafter(near, math.inf)
 
 
 def floor_float(x: Fraction) -> float:

@@ -22,8 +22,8 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from deniable.accounting.charges import Price, price
 from deniable.accounting.filters import Filter, above
+from deniable.accounting.filters.charges import Price, price
 from deniable.audit.classify import Rows
 from deniable.audit.pairs import Pair
 from deniable.errors import InvalidParameter

@@ -7,7 +7,8 @@ import sys
 
 
 def main() -> None:
-    """The entry point of the `deniable` command. Ctrl-C ends it with one sentence, while it is being loaded too."""
+    """The entry point of the `deniable` command. Ctrl-C ends it with one sentence, while it is being loaded
+    too."""
     try:
         from deniable.cli.app import app
         from deniable.cli.terminal import calm_warnings, mend_streams

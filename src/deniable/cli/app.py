@@ -13,24 +13,32 @@ from typer.core import TyperCommand, TyperGroup
 from deniable._version import VERSION
 
 COMMANDS = {
-    "query": "Ask a private table in SQL: a table with a ± for every number, charged to a limit that is kept beside the data.",
+    "query": "Ask a private table in SQL: a table with a ± for every number, charged to a limit that is "
+    "kept beside the data.",
     "train": "Train a classifier on a table by DP-SGD; save the model and a certificate of what it costs.",
-    "federate": "Train a classifier on the rows of many clients by federated averaging; every client is protected as a whole.",
+    "federate": "Train a classifier on the rows of many clients by federated averaging; every client is "
+    "protected as a whole.",
     "cost": "What a run costs: ε by every known method side by side, and the bracket that holds the truth.",
     "calibrate": "Solve for what is left out: the noise, or with --noise given the steps or the rate.",
-    "explain": "What a guarantee means: how far a belief can move, what the best attacker can do, what a group can expect.",
-    "certify": "Write a certificate: the loss, who is protected, the bracket on ε, and every assumption it rests on.",
+    "explain": "What a guarantee means: how far a belief can move, what the best attacker can do, what a "
+    "group can expect.",
+    "certify": "Write a certificate: the loss, who is protected, the bracket on ε, and every assumption "
+    "it rests on.",
     "verify": "Compute the claim of a certificate again, here and now, and say what it rests on.",
-    "robustness": "How far a classifier's answers certainly hold under noise: certified accuracy by radius, with abstentions.",
+    "robustness": "How far a classifier's answers certainly hold under noise: certified accuracy by "
+    "radius, with abstentions.",
     "audit": "Attack a mechanism from the outside and certify what was found.",
-    "serve": "Serve data sets in a web console, over REST and PostgreSQL's protocol, with logins, roles and a ledger.",
+    "serve": "Serve data sets in a web console, over REST and PostgreSQL's protocol, with logins, roles "
+    "and a ledger.",
     "reproduce": "Compute a published result again: a table on the screen, the same as CSV, and a figure.",
-    "demo": "A tour of Deniable: SQL under a budget, what ε means, training, claims, ledgers, attacks, audits, phones, sums.",
+    "demo": "A tour of Deniable: SQL under a budget, what ε means, training, claims, ledgers, attacks, "
+    "audits, phones, sums.",
     "schema": "What an analyst may know about private tables: draft it from metadata, review it, check it.",
     "ledger": "Budgets that cannot be overspent: create them, look at them, verify them.",
     "local": "Reports that are private before they leave the phone.",
     "attack": "What releases give away: attacks with and without protection.",
-    "doctor": "Say what is installed, which engines work, whether the ledger is sound, and what to do about the rest.",
+    "doctor": "Say what is installed, which engines work, whether the ledger is sound, and what to do "
+    "about the rest.",
 }
 """The line that the help shows for each; a test holds it to the command's own."""
 MODULES = {"certify": "certificate", "verify": "certificate"}
@@ -38,12 +46,15 @@ MODULES = {"certify": "certificate", "verify": "certificate"}
 
 
 class Commands(TyperGroup):
-    """Shows a line for each command, and loads the one that is called: a question about cost waits for no database."""
+    """Shows a line for each command, and loads the one that is called: a question about cost waits for no
+    database."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             near = get_close_matches(args[0], COMMANDS, n=1)
-            hint = f"Did you mean deniable {near[0]}?" if near else "deniable --help lists what there is."
+            hint = "deniable --help lists what there is."
+            if near:
+                hint = f"Did you mean deniable {near[0]}?"
             ctx.fail(f'There is no command "{args[0]}". {hint}')
         name, command, rest = super().resolve_command(ctx, args)
         return name, command and load(str(name)), rest
@@ -55,7 +66,9 @@ class Commands(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return TyperCommand(cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
+        if cmd_name in COMMANDS:
+            return TyperCommand(cmd_name, help=COMMANDS[cmd_name])
+        return None
 
 
 def load(name: str) -> Any:
@@ -106,7 +119,8 @@ def root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
     ] = False,
 ) -> None:
-    """Differential privacy for data about people: SQL, training and statistics under a budget that cannot be overspent.
+    """Differential privacy for data about people: SQL, training and statistics under a budget that cannot be
+    overspent.
 
     Start with [bold]deniable demo[/], or ask what a training run costs:
     [bold]deniable cost --rate .01 --noise 4 --steps 10000 --delta 1e-5[/]

@@ -173,7 +173,8 @@ def difference(
     json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """One person's bit from counts about many: with and without them, again and again; and a query that tricks sticky noise.
+    """One person's bit from counts about many: with and without them, again and again; and a query that
+    tricks sticky noise.
 
     [bold]deniable attack difference --noise 2 --pairs 100[/]
     """
@@ -205,7 +206,8 @@ def link_(
     json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """Names joined to rows without names: by zip, birth date and sex, by a few ratings, by six days of step counts.
+    """Names joined to rows without names: by zip, birth date and sex, by a few ratings, by six days of step
+    counts.
 
     [bold]deniable attack link --data ratings[/]
     """
@@ -237,7 +239,8 @@ def anonymity_(
     json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """How k-anonymity, t-closeness and swapping fail: nine rows of a hospital, and a town published in seven ways.
+    """How k-anonymity, t-closeness and swapping fail: nine rows of a hospital, and a town published in seven
+    ways.
 
     [bold]deniable attack anonymity --k 5[/]
     """
@@ -299,7 +302,8 @@ def attribute_(
     json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """A sensitive answer from a model's confidence, and models that are training points: support vectors and medians.
+    """A sensitive answer from a model's confidence, and models that are training points: support vectors and
+    medians.
 
     [bold]deniable attack attribute[/]
     """
@@ -346,23 +350,24 @@ def _tell(
     extra: Sequence[Learnt] = (),
     protected: int = 1,
 ) -> None:
-    """Print what each release gave away; the last ones are protected and read out, and so is the worst of the others."""
+    """Print what each release gave away; the last ones are protected and read out, and so is the worst of the
+    others."""
     if plot is not None:
         columns = (
-            [one.release for one in found],
-            [one.share for one in found],
-            [one.chance for one in found],
+            [learnt.release for learnt in found],
+            [learnt.share for learnt in found],
+            [learnt.chance for learnt in found],
         )
         picture.releases(
             *columns, title=_drawn(title, secrets), secrets=secrets, protected=protected, path=plot
         )
     if json:
-        show.as_json({"releases": [one.to_dict() for one in (*extra, *found)]})
+        show.as_json({"releases": [learnt.to_dict() for learnt in (*extra, *found)]})
         return
     show.heading(title)
     _table(found)
-    worst = max(found[:-protected], key=lambda one: one.share - one.chance)
-    show.say("", worst.reading, *(one.reading for one in found[-protected:]))
+    worst = max(found[:-protected], key=lambda learnt: learnt.share - learnt.chance)
+    show.say("", worst.reading, *(learnt.reading for learnt in found[-protected:]))
     _say_where(plot)
 
 

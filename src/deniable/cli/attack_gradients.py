@@ -52,7 +52,8 @@ def gradients(
     json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """What does an update show? A client's images, from the gradient that it sends to a server, and under noise.
+    """What does an update show? A client's images, from the gradient that it sends to a server, and under
+    noise.
 
     [bold]deniable attack gradients --data mnist --plot updates.png[/]
     """
@@ -84,7 +85,8 @@ def gradients(
 
 
 def _audits(victims: Victims, epsilon: float) -> dict[str, Finding]:
-    """A client's round against a silent one's: at noise where inversion fails, and at the noise of the guarantee."""
+    """A client's round against a silent one's: at noise where inversion fails, and at the noise of the
+    guarantee."""
     from deniable.attack import gradients as inversion
     from deniable.attack.gradients import first_layer, sent
 

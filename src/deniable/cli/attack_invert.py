@@ -41,7 +41,8 @@ def invert(
     json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """What do the people look like? Images that a model takes for them, found by its confidence and by a generator.
+    """What do the people look like? Images that a model takes for them, found by its confidence and by a
+    generator.
 
     [bold]deniable attack invert --data faces --plot faces.png[/]
     """

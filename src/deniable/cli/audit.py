@@ -190,7 +190,8 @@ def audit(
 
     [bold]deniable audit my_module:my_mechanism --pairs pairs.json --epsilon .1[/]
 
-    [bold]deniable audit "SELECT COUNT(*) FROM t" --tables a.csv b.csv --name t --unit column:person:2 --epsilon 1[/]
+    [bold]deniable audit "SELECT COUNT(*) FROM t" --tables a.csv b.csv --name t --unit column:person:2
+    --epsilon 1[/]
 
     [bold]deniable audit scores.csv --epsilon 1[/]
 
@@ -200,7 +201,9 @@ def audit(
 
     [bold]deniable audit --replay finding.json[/]
     """
-    budget = None if epsilon is None else Budget(epsilon, delta)
+    budget = None
+    if epsilon is not None:
+        budget = Budget(epsilon, delta)
     of_queries = {"--tables": tables, "--name": name, "--schema": schema, "--bounds": bounds, "--keys": keys}
     asks = SystemOptions(command, url, sql, target, data, method, json_path, rate, resume)
     _sensible(
@@ -297,7 +300,9 @@ def _attacked(
     target: AuditTarget, name: str, pairs: Path | None, unit: str | None, options: dict[str, Any]
 ) -> Finding:
     neighbours = read_pairs(pairs) if pairs is not None else target.pairs
-    privacy_unit = Unit.parse(unit) if unit else None
+    privacy_unit = None
+    if unit:
+        privacy_unit = Unit.parse(unit)
     with _bar(name) as tell, failing(name):
         finding = attack(
             target.of, neighbours, target.claim, unit=privacy_unit, name=name, progress=tell, **options
@@ -345,7 +350,8 @@ def _show_plan(claim: Budget | None, confidence: float, json: bool) -> None:
 def _bench(options: dict[str, Any], plot: Path | None, json: bool) -> None:
     """Every case of the bench; leaves with 1 if a broken one was missed or a sound one accused.
 
-    Thirty sound verdicts at 95 % each would seldom all be right: the error is shared, so that all of them hold together.
+    Thirty sound verdicts at 95 % each would seldom all be right: the error is shared, so that all of them
+    hold together.
     """
     findings, together = [], options["confidence"]
     if not 0 < together < 1:

@@ -8,7 +8,7 @@ import typer
 
 from deniable import numbers
 from deniable.accounting import epsilon
-from deniable.accounting.noisy_run import Unknown
+from deniable.accounting.runs.noisy_run import Unknown
 from deniable.cli import show
 from deniable.cli.door import door
 from deniable.cli.options import (

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from deniable import accounting, numbers
-from deniable.accounting.robustness import RadiusCertificate, is_radius, verify_radius
+from deniable.accounting.radius.robustness import RadiusCertificate, is_radius, verify_radius
 from deniable.cli import show
 from deniable.cli.door import door
 from deniable.cli.options import (
@@ -57,7 +57,8 @@ def certify(
 
     [bold]deniable certify --rate .01 --noise 4 --steps 10000 --delta 1e-5 --out certificate.json[/]
 
-    [bold]deniable certify --loss '{"node": "Pure", "epsilon": 0.1}' --delta 1e-9 --unit column:patient_id:4[/]
+    [bold]deniable certify --loss '{"node": "Pure", "epsilon": 0.1}' --delta 1e-9 --unit
+    column:patient_id:4[/]
     """
     if (noise is None) == (loss is None):
         raise InvalidParameter("Expected one of --noise and --loss: a certificate is for one run.")

@@ -9,7 +9,7 @@ import typer
 
 from deniable import numbers
 from deniable.accounting import compare, epsilon
-from deniable.accounting.noisy_run import NoisyRun
+from deniable.accounting.runs.noisy_run import NoisyRun
 from deniable.cli import show
 from deniable.cli.door import door
 from deniable.cli.options import (
@@ -66,7 +66,9 @@ def cost(
     run = noisy_run(noise, rate, steps, mechanism, scheme, replace)
     loss, unit = run.loss, Unit.row(replace=replace)
     methods, bracket = compare(loss, delta), epsilon(loss, delta)
-    picture = _draw(run, delta, plot) if plot else None
+    picture = None
+    if plot:
+        picture = _draw(run, delta, plot)
     if json:
         show.as_json(_json(loss, unit, delta, bracket, methods) | ({"plot": picture} if picture else {}))
         return
@@ -98,7 +100,9 @@ def _table(methods: dict[str, Bound | str]) -> None:
     rows = [
         (name, numbers.up(value), _ratio(value, least), ABOUT.get(name, "")) for name, value in bounds.items()
     ]
-    best = list(bounds.values()).index(least) if bounds else None
+    best = None
+    if bounds:
+        best = list(bounds.values()).index(least)
     show.table(("method", "ε", "× least", "what it is"), rows, right=(1, 2), best=best)
     others = [name for name in methods if name not in bounds]
     if others:
@@ -108,7 +112,9 @@ def _table(methods: dict[str, Bound | str]) -> None:
 def _ratio(value: float, least: float) -> str:
     if not (least > 0 and value < float("inf")):
         return "–"
-    return f"{value / least:.2f}" if value < 10 * least else f"{value / least:.0f}"
+    if value < 10 * least:
+        return f"{value / least:.2f}"
+    return f"{value / least:.0f}"
 
 
 def _verdict(bound: Bound) -> str:

@@ -158,7 +158,9 @@ def _programs() -> Iterator[Check]:
     if java in JAVAS:
         yield Check("Java", True, f"{java}, for Spark")
     elif importlib.util.find_spec("pyspark") is not None:
-        state = "none found" if java is None else f"{java}"
+        state = "none found"
+        if java is not None:
+            state = f"{java}"
         yield Check("Java", None, state, f"Spark needs Java {versions}: put it on the PATH or set JAVA_HOME.")
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     yield Check(
@@ -174,7 +176,9 @@ def find_java() -> int | None:
         return None
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     version = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
-    return int(version[1]) if version else None
+    if version:
+        return int(version[1])
+    return None
 
 
 def _ledger(url: str | None, key: Path | None) -> Iterator[Check]:
@@ -193,7 +197,9 @@ def _ledger(url: str | None, key: Path | None) -> Iterator[Check]:
         return
     problems = "; ".join(map(str, verdict.problems))
     entries = f"{verdict.head.count:,} entries, every seal and sum is right"
-    advice = "" if verdict.ok else f"deniable ledger verify --ledger {address} names each entry."
+    advice = ""
+    if not verdict.ok:
+        advice = f"deniable ledger verify --ledger {address} names each entry."
     yield Check(name, verdict.ok, entries if verdict.ok else problems, advice)
     if frozen:
         look = f"Look, then: deniable ledger unfreeze NAME --ledger {address}"

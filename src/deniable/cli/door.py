@@ -1,4 +1,5 @@
-"""The door: every error that Deniable raises on purpose becomes one sentence on stderr and exit code 2; Ctrl-C, exit code 130."""
+"""The door: every error that Deniable raises on purpose becomes one sentence on stderr and exit code 2;
+Ctrl-C, exit code 130."""
 
 from __future__ import annotations
 
@@ -31,10 +32,11 @@ EXTRAS = {
 
 
 def door(command: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a command: what it raises on purpose is told in one sentence; anything else is a bug and keeps its traceback.
+    """Wrap a command: what it raises on purpose is told in one sentence; anything else is a bug and keeps its
+    traceback.
 
-    A file that cannot be read or written is bad input too. Whoever sits at this command line can open the files it names, so
-    she is their owner and may see such errors (docs: threat model).
+    A file that cannot be read or written is bad input too. Whoever sits at this command line can open the
+    files it names, so she is their owner and may see such errors (docs: threat model).
     """
 
     @functools.wraps(command)

@@ -33,7 +33,8 @@ def explain(
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """What a guarantee means: how far a belief can move, what the best attacker can do, what a group can expect.
+    """What a guarantee means: how far a belief can move, what the best attacker can do, what a group can
+    expect.
 
     [bold]deniable explain --epsilon 1 --prior .4[/]
 
@@ -126,7 +127,9 @@ def _group(size: int, epsilon: float, delta: float, odds: float) -> None:
             "to 1.",
         )
         return
-    tail = f", except for δ = {numbers.up(delta, 3)}" if delta else ""
+    tail = ""
+    if delta:
+        tail = f", except for δ = {numbers.up(delta, 3)}"
     show.say(
         "",
         f"For a group of {size} that is in the data together: ε = {number(size * epsilon)}, "

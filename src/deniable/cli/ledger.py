@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TextIO, TypeAlias
+from typing import Annotated, TextIO, TypeAlias
 
 import typer
 
-from deniable import accounting, numbers
+from deniable import numbers
+from deniable.cli import ledger_words as words
 from deniable.cli import show
 from deniable.cli.door import BAD_INPUT, door
 from deniable.cli.options import Json, Replace
-from deniable.errors import DeniableError, InvalidParameter, TamperedLedger
+from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
-from deniable.ledger import Account, Entry, Filter, Ledger, Left, Purpose, Verification
-from deniable.ledger.export import comma_separated, json_lines
-from deniable.ledger.versions import version_of
+from deniable.ledger import Filter, Ledger, Purpose
+from deniable.ledger.journal.export import comma_separated, json_lines
 from deniable.units import Unit
 
-WIDTH = 20
 WIDE = 120
 """Columns of a terminal from which a journal is one table."""
 
@@ -116,7 +114,9 @@ def create(
 
     [bold]deniable ledger create visits/ada --epsilon 1 --delta 1e-7 --parent visits[/]
     """
-    protects = None if unit is None else Unit.parse(unit, replace=replace)
+    protects = None
+    if unit is not None:
+        protects = Unit.parse(unit, replace=replace)
     if protects is None and parent is None:
         raise InvalidParameter("Expected --unit: whom does the account protect? For example --unit row.")
     limit = Budget(numbers.integral(epsilon), numbers.integral(delta))
@@ -124,7 +124,7 @@ def create(
         new_account = book.create(
             account, protects, limit=limit, owner=owner, parent=parent, purpose=purpose, filter=RULES[filter]
         )
-        _tell(new_account, json)
+        words.tell(new_account, json)
 
 
 @app.command("list")
@@ -137,11 +137,11 @@ def list_(ledger: Url = DEFAULT, key: KeyFile = None, json: Json = False) -> Non
     with _opened(ledger, key) as book:
         accounts = book.accounts()
         if json:
-            show.as_json({"accounts": [_facts(account) for account in accounts]})
+            show.as_json({"accounts": [words.facts(account) for account in accounts]})
             return
         show.table(
             ("account", "spent", "", "limit", "status"),
-            [_line(account) for account in accounts],
+            [words.line(account) for account in accounts],
             right=(1, 2),
         )
 
@@ -154,7 +154,7 @@ def show_(account: Name, ledger: Url = DEFAULT, key: KeyFile = None, json: Json 
     [bold]deniable ledger show visits[/]
     """
     with _opened(ledger, key) as book:
-        _tell(book.account(account), json)
+        words.tell(book.account(account), json)
 
 
 @app.command()
@@ -174,14 +174,16 @@ def history(
     """
     with _opened(ledger, key) as book:
         entries = book.history() if account is None else book.account(account).history()
-        selection = entries[-last:] if last else entries
+        selection = entries
+        if last:
+            selection = entries[-last:]
         if json:
             show.as_json({"entries": [entry.to_dict() for entry in selection]})
             return
         limits = {ledger_account.name: ledger_account.limit for ledger_account in book.accounts()}
-        rows = [_row(entry, limits) for entry in selection]
+        rows = [words.row(entry, limits) for entry in selection]
         if show.console().width < WIDE:
-            _tell_in_lines(rows)
+            words.tell_in_lines(rows)
         else:
             show.table(
                 ("entry", "time", "what", "account", "analyst", "ε", "description"), rows, right=(0, 1, 5)
@@ -205,7 +207,7 @@ def freeze(
     with _opened(ledger, key) as book:
         ledger_account = book.account(account)
         ledger_account.freeze(note)
-        _tell(ledger_account, json)
+        words.tell(ledger_account, json)
 
 
 @app.command()
@@ -215,14 +217,15 @@ def unfreeze(
 ) -> None:
     """The owner has looked: let the account run again. What was charged stays charged.
 
-    A query that fails on the way freezes its account: the reason may depend on data, so the analyst is not told it.
+    A query that fails on the way freezes its account: the reason may depend on data, so the analyst is not
+    told it.
 
     [bold]deniable ledger unfreeze visits --note "Restored the file from the backup."[/]
     """
     with _opened(ledger, key) as book:
         ledger_account = book.account(account)
         ledger_account.unfreeze(note)
-        _tell(ledger_account, json)
+        words.tell(ledger_account, json)
 
 
 @app.command("raise")
@@ -240,7 +243,8 @@ def raise_(
     key: KeyFile = None,
     json: Json = False,
 ) -> None:
-    """Raise the limit of an account. A limit is never lowered, and the guarantee is that of the highest ever set.
+    """Raise the limit of an account. A limit is never lowered, and the guarantee is that of the highest ever
+    set.
 
     [bold]deniable ledger raise visits --epsilon 4[/]
     """
@@ -253,7 +257,7 @@ def raise_(
             ),
             owner=owner,
         )
-        _tell(ledger_account, json)
+        words.tell(ledger_account, json)
 
 
 @app.command()
@@ -267,14 +271,15 @@ def close(
     key: KeyFile = None,
     json: Json = False,
 ) -> None:
-    """Close an account for good: no more charges to it and its parts. Its data, its name and what was spent stay with it.
+    """Close an account for good: no more charges to it and its parts. Its data, its name and what was spent
+    stay with it.
 
     [bold]deniable ledger close visits[/]
     """
     with _opened(ledger, key) as book:
         ledger_account = book.account(account)
         ledger_account.close(owner=owner)
-        _tell(ledger_account, json)
+        words.tell(ledger_account, json)
 
 
 @app.command()
@@ -295,7 +300,8 @@ def forget(
     key: KeyFile = None,
     json: Json = False,
 ) -> None:
-    """A person was erased from the data: write a random receipt, and say what that means for what was released.
+    """A person was erased from the data: write a random receipt, and say what that means for what was
+    released.
 
     Who she is stands nowhere: not in the ledger, and not in the history of your shell.
 
@@ -326,17 +332,20 @@ def versions(
     """
     with _opened(ledger, key) as book:
         ledger_account = book.account(account, analyst=owner)
-        made, held = ledger_account.versions(), ledger_account.still_held()
+        by_version, still_held = ledger_account.versions(), ledger_account.still_held()
     if json:
-        listed = [{"version": version, "entries": entries} for version, entries in made.items()]
-        show.as_json({"versions": listed, "still_held": held})
+        versions = [{"version": version, "entries": entries} for version, entries in by_version.items()]
+        show.as_json({"versions": versions, "still_held": still_held})
         return
-    rows = [(version or "(none declared)", ", ".join(map(str, made[version]))) for version in made]
+    rows = [
+        (version or "(none declared)", ", ".join(map(str, entries)))
+        for version, entries in by_version.items()
+    ]
     show.table(("data", "entries"), rows)
-    if held:
+    if still_held:
         show.say(
-            f"Entries {', '.join(map(str, held))} were made after somebody was forgotten, from a version that was "
-            "in use before or from none that was declared: they may hold her still."
+            f"Entries {', '.join(map(str, still_held))} were made after somebody was forgotten, from a version "
+            "that was in use before or from none that was declared: they may hold her still."
         )
 
 
@@ -352,12 +361,13 @@ def rename(
     key: KeyFile = None,
     json: Json = False,
 ) -> None:
-    """Give an account a further name. The old one goes on to mean it; its data and what was spent stay with it.
+    """Give an account a further name. The old one goes on to mean it; its data and what was spent stay with
+    it.
 
     [bold]deniable ledger rename visits stays[/]
     """
     with _opened(ledger, key) as book:
-        _tell(book.rename(account, name, owner=owner), json)
+        words.tell(book.rename(account, name, owner=owner), json)
 
 
 @app.command()
@@ -373,7 +383,8 @@ def clock(
     key: KeyFile = None,
     json: Json = False,
 ) -> None:
-    """Go on at the time of this clock, though the journal has an entry of a later time. For an owner; it is journaled.
+    """Go on at the time of this clock, though the journal has an entry of a later time. For an owner; it is
+    journaled.
 
     [bold]deniable ledger clock --accept "The server's clock was a year ahead on Monday."[/]
     """
@@ -429,7 +440,7 @@ def verify(
         if not verdict.ok:
             raise typer.Exit(BAD_INPUT)
         return
-    _tell_verdict(verdict)
+    words.tell_verdict(verdict)
 
 
 @app.command()
@@ -476,113 +487,3 @@ def _target(out: Path | None) -> Iterator[TextIO]:
         return
     with out.open("w", encoding="utf-8", newline="") as file:
         yield file
-
-
-def _facts(account: Account) -> dict[str, Any]:
-    expenditure, left, running = account.spent(), account.remaining(), account.odometer()
-    return {
-        "account": account.name,
-        "parent": account.parent,
-        "owner": account.owner,
-        "unit": account.unit.to_dict(),
-        "status": str(account.status),
-        "limit": {"epsilon": float(account.limit.epsilon), "delta": float(account.limit.delta)},
-        "spent": {
-            "epsilon": expenditure.epsilon,
-            "delta": expenditure.delta,
-            "method": expenditure.method,
-            "share": expenditure.share,
-        },
-        "remaining": {"epsilon": left.epsilon, "rho": left.rho, "delta": left.delta},
-        "odometer": {"epsilon": running.epsilon, "delta": running.delta, "method": running.method},
-    }
-
-
-def _line(account: Account) -> tuple[str, ...]:
-    expenditure = account.spent()
-    return (
-        account.name,
-        bar(expenditure.share),
-        percent(expenditure.share),
-        str(account.limit),
-        str(account.status),
-    )
-
-
-def bar(share: float) -> str:
-    """How much is spent, never drawn as less.
-
-    >>> bar(0.0), bar(0.26), bar(1.0)
-    ('····················', '██████··············', '████████████████████')
-    """
-    full = WIDTH if share >= 1 else math.ceil(share * WIDTH)
-    return "█" * full + "·" * (WIDTH - full)
-
-
-def percent(share: float) -> str:
-    """In whole percent, rounded up.
-
-    >>> percent(0.0), percent(0.7501), percent(1.0)
-    ('0 %', '76 %', '100 %')
-    """
-    return "over" if share > 1 else f"{math.ceil(100 * share)} %"
-
-
-def _tell(account: Account, json: bool) -> None:
-    if json:
-        show.as_json(_facts(account))
-        return
-    expenditure, running = account.spent(), account.odometer()
-    part = f", part of {account.parent}" if account.parent else ""
-    show.heading(f"{account.name}{part} ({account.status})")
-    show.say(f"{bar(expenditure.share)} {percent(expenditure.share)} of {account.limit}")
-    show.say(f"Protects {account.unit}. Owner: {account.owner}.")
-    show.say(f"Spent: ε = {numbers.up(expenditure.epsilon)}{_at(expenditure.delta)} ({expenditure.method}).")
-    show.say(f"Left for one charge: {_left(account.remaining())}.")
-    show.say(
-        "A bound on the ε of all releases so far, valid at every moment: ε ≤ "
-        f"{numbers.up(running.epsilon)}{_at(running.delta)}."
-    )
-
-
-def _at(delta: float) -> str:
-    return f" at δ = {numbers.up(delta)}" if delta else ""
-
-
-def _left(left: Left) -> str:
-    rho = f", or ρ ≤ {numbers.down(left.rho)} of zCDP" if left.rho else ""
-    if left.mu and not left.rho:
-        rho = f", or Gaussian noise of μ ≤ {numbers.down(left.mu)} (the sensitivity over the noise)"
-    delta = f"; δ ≤ {numbers.down(left.delta)} for those charged at a δ" if left.delta else ""
-    return f"ε ≤ {numbers.down(left.epsilon)}{rho}{delta}"
-
-
-def _row(entry: Entry, limits: Mapping[str, Budget]) -> tuple[str, ...]:
-    version = version_of(entry)
-    what = str(entry.description or entry.loss or "") + ("" if version is None else f" (data: {version})")
-    cost = _cost(entry, limits.get(entry.account))
-    return str(entry.seq), entry.time[:19], entry.kind, entry.account, entry.analyst, cost, what
-
-
-def _tell_in_lines(rows: Iterable[tuple[str, ...]]) -> None:
-    """A journal where seven columns do not fit: a line for each entry, and what it was for below it."""
-    for seq, time, kind, account, analyst, cost, what in rows:
-        show.heading(f"{seq}  {time}  {kind} · {account} · {analyst}" + (f" · ε = {cost}" if cost else ""))
-        show.indented(what)
-
-
-def _cost(entry: Entry, limit: Budget | None) -> str:
-    """The ε of one charge by itself; nothing where an entry charges nothing."""
-    if entry.loss is None or limit is None:
-        return ""
-    try:
-        return numbers.up(accounting.epsilon(entry.loss, float(limit.delta)).upper)
-    except DeniableError:
-        return "–"
-
-
-def _tell_verdict(found: Verification) -> None:
-    if found.problems:
-        raise TamperedLedger(" ".join(found.problems))
-    show.heading(f"Good: {found.head.count:,} entries, every one as it was written.")
-    show.say(f"Head: {found.head}", *found.unseen)

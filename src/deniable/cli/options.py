@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from deniable.accounting.noisy_run import NoisyRun
+from deniable.accounting.runs.noisy_run import NoisyRun
 from deniable.loss import POISSON, WITHOUT_REPLACEMENT, GaussianNoise, LaplaceNoise
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from deniable import numbers
+from deniable.cli import query_options as option
 from deniable.cli import show
 from deniable.cli.door import door
 from deniable.cli.options import Json, Plot, Replace
@@ -19,21 +17,6 @@ from deniable.curator import Answer, Curator, Preview
 from deniable.errors import InvalidQuery
 from deniable.guarantee import Budget
 from deniable.sql.schema.overrides import parse_bounds, parse_keys, parse_unit
-
-
-class QueryNoise(StrEnum):
-    """What hides a person."""
-
-    AUTO = "auto"
-    LAPLACE = "laplace"
-    GAUSSIAN = "gaussian"
-
-
-class QueryPurpose(StrEnum):
-    """What an account is for."""
-
-    MIXED = "mixed"
-    COUNTS = "counts"
 
 
 @dataclass(frozen=True)
@@ -52,7 +35,7 @@ class OpeningOptions:
     name: str | None
     data_version: str | None
     analyst: str | None
-    purpose: str | None = None
+    purpose: option.QueryPurpose | None = None
 
     @contextmanager
     def opened(self) -> Iterator[Curator]:
@@ -67,7 +50,7 @@ class OpeningOptions:
             keys=parse_keys(self.keys),
             version=self.data_version,
             analyst=self.analyst,
-            purpose=self.purpose,
+            purpose=None if self.purpose is None else str(self.purpose),
         ) as curator:
             yield curator
 
@@ -85,168 +68,80 @@ def _shell_quotes() -> Iterator[None]:
 
 @door
 def query(
-    source: Annotated[
-        str, typer.Argument(help="A parquet, CSV or DuckDB file, or postgresql://…", metavar="SOURCE")
-    ],
-    text: Annotated[
-        str,
-        typer.Argument(help="The query, in quotes.", metavar="SQL"),
-    ],
-    epsilon: Annotated[
-        float | None, typer.Option("--epsilon", help="What the query may cost in total.")
-    ] = None,
-    within: Annotated[
-        float | None,
-        typer.Option("--within", help="Instead of ε: how close every number must be; costs the least ε."),
-    ] = None,
-    unit: Annotated[
-        str | None,
-        typer.Option(
-            "--unit", help="Who is protected: the column that names the person, or row. Needed once."
-        ),
-    ] = None,
-    max_rows: Annotated[
-        int | None, typer.Option("--max-rows", help="How many rows of one person count in an answer.", min=1)
-    ] = None,
+    source: option.Source,
+    text: option.Text,
+    epsilon: option.Epsilon = None,
+    within: option.Within = None,
+    unit: option.Unit = None,
+    max_rows: option.MaxRows = None,
     replace: Replace = False,
-    limit: Annotated[
-        str | None,
-        typer.Option(
-            "--limit", metavar="EPSILON[:DELTA]", help="The limit of all queries together. Needed once."
-        ),
-    ] = None,
-    preview: Annotated[
-        bool, typer.Option("--preview", help="Only tell cost and expected error; run nothing.")
-    ] = False,
-    bounds: Annotated[
-        list[str] | None,
-        typer.Option("--bounds", metavar="COLUMN=LOW:HIGH", help="Bounds of a column; repeat."),
-    ] = None,
-    keys: Annotated[
-        list[str] | None, typer.Option("--keys", metavar="COLUMN=A,B,…", help="Public group keys; repeat.")
-    ] = None,
-    schema: Annotated[
-        Path | None,
-        typer.Option("--schema", metavar="FILE", help="Types, bounds, keys (deniable schema init)."),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option("--name", help="The table's name, if not that of the file.")
-    ] = None,
-    data_version: Annotated[
-        str | None, typer.Option("--data-version", help="The state of the data; answers are kept for each.")
-    ] = None,
-    analyst: Annotated[str | None, typer.Option("--analyst", help="Who asks; you, by default.")] = None,
-    ledger: Annotated[
-        str | None,
-        typer.Option(
-            "--ledger", envvar="DENIABLE_LEDGER", metavar="URL", help="The ledger, if not beside the data."
-        ),
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option("--delta", help="The query's δ; a hundredth of the limit's by default.")
-    ] = None,
-    confidence: Annotated[float, typer.Option("--confidence", help="How often an interval holds.")] = 0.95,
-    at_least: Annotated[
-        int | None,
-        typer.Option(
-            "--at-least", help="A public group size: lets --within promise averages and quantiles.", min=1
-        ),
-    ] = None,
-    max_groups: Annotated[
-        int | None,
-        typer.Option("--max-groups", help="How many private group keys one person may add to.", min=1),
-    ] = None,
-    noise: Annotated[
-        QueryNoise, typer.Option("--noise", help="auto takes what gives the smaller error.")
-    ] = QueryNoise.AUTO,
-    discover: Annotated[
-        bool, typer.Option("--discover", help="Find missing bounds from a part of ε.")
-    ] = False,
-    bounded_only: Annotated[
-        bool,
-        typer.Option(
-            "--bounded-only", help="Spend nothing on telling what the bound on a person's rows leaves out."
-        ),
-    ] = False,
-    most_rows: Annotated[
-        int | None,
-        typer.Option("--most-rows", help="You know that nobody has more rows than this.", min=1),
-    ] = None,
-    no_bracket: Annotated[
-        bool, typer.Option("--no-bracket", help="Spend all on a median or quantile itself, nothing on its ±.")
-    ] = False,
-    nonnegative: Annotated[
-        bool, typer.Option("--nonnegative", help="Show counts that noise made negative as 0; costs nothing.")
-    ] = False,
-    of: Annotated[
-        int | None,
-        typer.Option("--of", help="How many queries like this one share ε, or the limit.", min=2),
-    ] = None,
-    purpose: Annotated[
-        QueryPurpose | None,
-        typer.Option("--purpose", help="At the first use: counts is for many answers (--of)."),
-    ] = None,
-    csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Write the answer as CSV.")
-    ] = None,
-    parquet: Annotated[
-        Path | None, typer.Option("--parquet", metavar="FILE", help="Write it as parquet.")
-    ] = None,
+    limit: option.Limit = None,
+    preview: option.Preview = False,
+    bounds: option.Bounds = None,
+    keys: option.Keys = None,
+    schema: option.Schema = None,
+    name: option.Name = None,
+    data_version: option.DataVersion = None,
+    analyst: option.Analyst = None,
+    ledger: option.Ledger = None,
+    delta: option.Delta = None,
+    confidence: option.Confidence = 0.95,
+    at_least: option.AtLeast = None,
+    max_groups: option.MaxGroups = None,
+    noise: option.Noise = option.QueryNoise.AUTO,
+    discover: option.Discover = False,
+    bounded_only: option.BoundedOnly = False,
+    most_rows: option.MostRows = None,
+    no_bracket: option.NoBracket = False,
+    nonnegative: option.Nonnegative = False,
+    of: option.Of = None,
+    purpose: option.Purpose = None,
+    csv: option.Csv = None,
+    parquet: option.Parquet = None,
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Ask a private table in SQL: a table with a ± for every number, charged to a limit that is kept beside the data.
+    """Ask a private table in SQL: a table with a ± for every number, charged to a limit that is kept beside
+    the data.
 
     The first use says who is protected and how much may leave in all:
 
-    [bold]deniable query visits.parquet "SELECT COUNT(*) FROM visits" --unit patient_id --limit 3:1e-6 --epsilon .1[/]
+    [bold]deniable query visits.parquet "SELECT COUNT(*) FROM visits" --unit patient_id --limit 3:1e-6
+    --epsilon .1[/]
 
     Then only ask. Sums and averages need bounds that are public knowledge:
 
-    [bold]deniable query visits.parquet "SELECT AVG(days) FROM visits" --bounds days=0:60 --epsilon .5 --preview[/]
+    [bold]deniable query visits.parquet "SELECT AVG(days) FROM visits" --bounds days=0:60 --epsilon .5
+    --preview[/]
 
     [bold]deniable query visits.parquet "SELECT COUNT(*) FROM visits WHERE days > 7" --within 50[/]
     """
     opening = OpeningOptions(
-        source,
-        unit,
-        max_rows,
-        replace,
-        limit,
-        ledger,
-        schema,
-        bounds or [],
-        keys or [],
-        name,
-        data_version,
-        analyst,
-        None if purpose is None else str(purpose),
-    )
-    terms: dict[str, Any] = {
-        "epsilon": None if epsilon is None else numbers.integral(epsilon),
-        "within": None if within is None else numbers.integral(within),
-        "delta": delta,
-        "confidence": confidence,
-        "at_least": at_least,
-        "max_groups": max_groups,
-        "noise": str(noise),
-        "discover": discover,
-        "left_out": False if bounded_only else None,
-        "most_rows": most_rows,
-        "bracket": not no_bracket,
-        "nonnegative": nonnegative,
+        source, unit, max_rows, replace, limit, ledger, schema, bounds or [], keys or [], name, data_version,
+        analyst, purpose,
+    )  # fmt: skip
+    terms = _whole_numbers({
+        "epsilon": epsilon, "within": within, "delta": delta, "confidence": confidence, "at_least": at_least,
+        "max_groups": max_groups, "noise": str(noise), "discover": discover, "most_rows": most_rows,
+        "left_out": False if bounded_only else None, "bracket": not no_bracket, "nonnegative": nonnegative,
         "of": of,
-    }
+    })  # fmt: skip
     with opening.opened() as curator:
         if preview:
             with _shell_quotes():
-                expected = curator.preview(text, **terms)
-            _foretell(expected, json)
+                forecast = curator.preview(text, **terms)
+            _foretell(forecast, json)
             return
         with _shell_quotes():
             answer = curator.sql(text, **terms)
         _write(answer, csv, parquet, plot)
         _tell(answer, curator, json)
+
+
+def _whole_numbers(terms: dict[str, Any]) -> dict[str, Any]:
+    """The terms, with an ε or a width that was typed as 1.0 as the integer it is."""
+    floats = {name: terms[name] for name in ("epsilon", "within") if terms[name] is not None}
+    return terms | {name: numbers.integral(value) for name, value in floats.items()}
 
 
 # --------------------------------------------------------------------------------------------- how it is said

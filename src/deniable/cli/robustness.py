@@ -15,7 +15,7 @@ import typer
 from numpy.typing import NDArray
 
 from deniable import numbers
-from deniable.accounting.input_noise import (
+from deniable.accounting.radius.input_noise import (
     NORMS,
     Ablation,
     Gaussian,
@@ -115,7 +115,8 @@ def robustness(
     ] = None,
     json: Json = False,
 ) -> None:
-    """How far a classifier's answers certainly hold under noise: certified accuracy by radius, with abstentions.
+    """How far a classifier's answers certainly hold under noise: certified accuracy by radius, with
+    abstentions.
 
     [bold]deniable robustness model.pt images.npz --norm l2 --sigma .25 --count 100 --plot accuracy.png[/]
 
@@ -130,7 +131,9 @@ def robustness(
     inputs = _pictures(images, count, exact=exact)
     network = load(model)
     what = _noise(norm, noise or USUAL[norm], sigma, keep, inputs.images[0].shape, exact=exact)
-    scale = float(PIXEL) if inputs.images.dtype == np.uint8 else 1.0
+    scale = 1.0
+    if inputs.images.dtype == np.uint8:
+        scale = float(PIXEL)
     classifier = Smoothed(
         network, what, _classes(network, inputs.images[0] / scale, device), NORMS[norm], batch, scale, device
     )
@@ -175,7 +178,9 @@ def _noise(
     norm: Norm, kind: NoiseKind, sigma: float, keep: int, shape: tuple[int, ...], *, exact: bool
 ) -> InputNoise:
     """Noise of deviation `sigma`, whatever its kind: of pixels in 0 to 1, or of steps of 8-bit ones."""
-    width = sigma * PIXEL if exact else sigma
+    width = sigma
+    if exact:
+        width = sigma * PIXEL
     match kind, exact:
         case NoiseKind.ABLATION, _:
             return Ablation(keep, math.prod(shape[1:] if len(shape) == 3 else shape))
@@ -321,4 +326,6 @@ def _square(image: NDArray[Any]) -> NDArray[Any] | None:
         values = values[0] if values.shape[0] == 1 else np.moveaxis(values, 0, 2)
     if values.ndim == 1 and math.isqrt(len(values)) ** 2 == len(values):
         values = values.reshape(math.isqrt(len(values)), -1)
-    return np.clip(values, 0, 1) if values.ndim in (2, 3) else None
+    if values.ndim in (2, 3):
+        return np.clip(values, 0, 1)
+    return None

@@ -27,8 +27,8 @@ from deniable.sql.schema.overrides import described, parse_bounds, parse_keys, p
 from deniable.sql.tree import Kind
 
 FORMS = (
-    "In a CSV file numbers are read as 1204.5 and dates as 2026-01-31. A cell that is written otherwise (1,204.50, "
-    "31.01.2026) counts as empty; declare such a column as text and convert it in the query."
+    "In a CSV file numbers are read as 1204.5 and dates as 2026-01-31. A cell that is written otherwise "
+    "(1,204.50, 31.01.2026) counts as empty; declare such a column as text and convert it in the query."
 )
 
 app = typer.Typer(
@@ -76,13 +76,16 @@ def init(
         ),
     ] = None,
 ) -> None:
-    """Write down what is known of a table without its rows: types, bounds, public keys. Queries find it beside the data.
+    """Write down what is known of a table without its rows: types, bounds, public keys. Queries find it
+    beside the data.
 
-    Only names of columns are read, and types where the file's metadata has them; a CSV file has none, so say them, or be asked:
+    Only names of columns are read, and types where the file's metadata has them; a CSV file has none, so say
+    them, or be asked:
 
     [bold]deniable schema init visits.csv[/]
 
-    [bold]deniable schema init visits.csv --unit patient_id --type day=date --bounds age=0:100 --keys ward=A,B[/]
+    [bold]deniable schema init visits.csv --unit patient_id --type day=date --bounds age=0:100 --keys
+    ward=A,B[/]
     """
     place = _place(source, out)
     table_name = named(source) if name is None else name
@@ -100,7 +103,9 @@ def init(
         return
     _write_new(place, text)
     is_beside = place == _beside(source)
-    use = "It is found there from now on" if is_beside else f"Then `deniable query … --schema {place}`"
+    use = "It is found there from now on"
+    if not is_beside:
+        use = f"Then `deniable query … --schema {place}`"
     show.say(f"{place}: review it, and fill in the unit, bounds and public keys that are missing. {use}.")
     if not has_types and any(column.type.kind not in (Kind.TEXT, Kind.BOOLEAN) for column in table.columns):
         show.say(FORMS)
@@ -108,12 +113,15 @@ def init(
         unit_option = "" if table.unit else " --unit row"
         count = shlex.quote(f"SELECT COUNT(*) AS n FROM {in_quotes(table.name)}")
         show.say(
-            f"Next: deniable query {shlex.quote(source)} {count}{unit_option} --limit 3:1e-6 --epsilon .5 --preview"
+            f"Next: deniable query {shlex.quote(source)} {count}{unit_option} "
+            "--limit 3:1e-6 --epsilon .5 --preview"
         )
 
 
 def _beside(source: str) -> Path | None:
-    return None if "://" in source else schema_place(Path(source))
+    if "://" in source:
+        return None
+    return schema_place(Path(source))
 
 
 def _place(source: str, out: str | None) -> Path | None:
@@ -184,7 +192,9 @@ def _row(column: ColumnInfo) -> tuple[str, ...]:
         if column.lower is None or column.upper is None
         else f"{float(column.lower):g} to {float(column.upper):g}"
     )
-    keys = "" if column.keys is None else f"{len(column.keys)}: {', '.join(map(str, column.keys[:5]))}"
+    keys = ""
+    if column.keys is not None:
+        keys = f"{len(column.keys)}: {', '.join(map(str, column.keys[:5]))}"
     more = "…" if column.keys is not None and len(column.keys) > 5 else ""
     return column.name, str(column.type.kind), bounds, keys + more
 

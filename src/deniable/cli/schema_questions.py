@@ -1,5 +1,5 @@
-"""What the owner of a table is asked about it at a terminal. The questions come from the names of the columns and
-from her answers; no value is read, and none is shown."""
+"""What the owner of a table is asked about it at a terminal. The questions come from the names of the columns
+and from her answers; no value is read, and none is shown."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ LIKELY = (
     ),
     (
         re.compile(
-            r"(^|_)(cost|price|amount|salary|income|fee|fare|tip|total|revenue|weight|height|score|rate|ratio|"
-            r"percent|temperature|distance|duration|lat|lon|latitude|longitude)(_|$)"
+            r"(^|_)(cost|price|amount|salary|income|fee|fare|tip|total|revenue|weight|height|score|rate|"
+            r"ratio|percent|temperature|distance|duration|lat|lon|latitude|longitude)(_|$)"
         ),
         "float",
     ),
@@ -79,7 +79,9 @@ def _unit(table: TableInfo, ask: Ask, say: Say) -> str | None:
             raise InvalidParameter(
                 f'There is no column "{text}". There are: {", ".join(sorted(names))}; or row.'
             )
-        return None if text == "row" else text
+        if text == "row":
+            return None
+        return text
 
     question = "Who is protected: the column that names a person, or row"
     return _answered(question, table.unit or likely_unit(table) or "row", named, ask, say)
@@ -87,7 +89,9 @@ def _unit(table: TableInfo, ask: Ask, say: Say) -> str | None:
 
 def _column(column: ColumnInfo, is_unit: bool, typed: bool, ask: Ask, say: Say) -> ColumnInfo | None:
     if not typed:
-        suggestion = "text" if is_unit else _stated(column) or likely_type(column.name)
+        suggestion = "text"
+        if not is_unit:
+            suggestion = _stated(column) or likely_type(column.name)
         column_type = _answered(f"{column.name}: type", suggestion, _type_or_none, ask, say)
         if column_type is None:
             if is_unit:
@@ -99,16 +103,22 @@ def _column(column: ColumnInfo, is_unit: bool, typed: bool, ask: Ask, say: Say) 
         return column
     if column.type.kind in NUMBERS:
         return _bounded(column, ask, say)
-    return _keyed(column, ask, say) if column.type.kind is Kind.TEXT else column
+    if column.type.kind is Kind.TEXT:
+        return _keyed(column, ask, say)
+    return column
 
 
 def _stated(column: ColumnInfo) -> str | None:
     """What an option has said already."""
-    return None if column.type.kind is Kind.TEXT else column.type.kind.value
+    if column.type.kind is Kind.TEXT:
+        return None
+    return column.type.kind.value
 
 
 def _type_or_none(text: str) -> Type | None:
-    return None if text == LEFT_OUT else parse_type(text)
+    if text == LEFT_OUT:
+        return None
+    return parse_type(text)
 
 
 def _bounded(column: ColumnInfo, ask: Ask, say: Say) -> ColumnInfo:
@@ -116,7 +126,9 @@ def _bounded(column: ColumnInfo, ask: Ask, say: Say) -> ColumnInfo:
         return column
 
     def bounds(text: str) -> ColumnInfo:
-        return column if not text else _with(column, bounds=text)
+        if not text:
+            return column
+        return _with(column, bounds=text)
 
     question = f"{column.name}: bounds LOW:HIGH, known without the data (Enter: none)"
     return _answered(question, "", bounds, ask, say)
@@ -127,7 +139,9 @@ def _keyed(column: ColumnInfo, ask: Ask, say: Say) -> ColumnInfo:
         return column
 
     def keys(text: str) -> ColumnInfo:
-        return column if not text else _with(column, keys=text)
+        if not text:
+            return column
+        return _with(column, keys=text)
 
     question = f"{column.name}: public values A,B,…, known without the data (Enter: private)"
     return _answered(question, "", keys, ask, say)
@@ -136,8 +150,12 @@ def _keyed(column: ColumnInfo, ask: Ask, say: Say) -> ColumnInfo:
 def _with(column: ColumnInfo, bounds: str = "", keys: str = "") -> ColumnInfo:
     """By the same rules as the options --bounds and --keys."""
     alone = Schema((TableInfo("t", (replace(column, name="c"),)),))
-    limits = parse_bounds([f"c={bounds}"]) if bounds else {}
-    values = parse_keys([f"c={keys}"]) if keys else {}
+    limits = {}
+    if bounds:
+        limits = parse_bounds([f"c={bounds}"])
+    values = {}
+    if keys:
+        values = parse_keys([f"c={keys}"])
     return replace(described(alone, {}, limits, values).tables[0].columns[0], name=column.name)
 
 

@@ -44,7 +44,8 @@ def serve(
 ) -> None:
     """Serve data sets in a web console, over REST and PostgreSQL's protocol, with logins, roles and a ledger.
 
-    The first start makes an owner and prints her one-time password, once. Ctrl-C finishes what is being asked, and ends.
+    The first start makes an owner and prints her one-time password, once. Ctrl-C finishes what is being
+    asked, and ends.
 
     [bold]deniable serve --demo[/]
 

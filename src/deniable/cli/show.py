@@ -58,13 +58,16 @@ def table(
     fixed: Sequence[int] = (),
     best: int | None = None,
 ) -> None:
-    """A table without walls; the columns `right` are numbers, those in `fixed` never wrap, row `best` stands out."""
+    """A table without walls; the columns `right` are numbers, those in `fixed` never wrap, row `best` stands
+    out."""
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
     cells = [[str(cell) for cell in row] for row in rows]
     for i, name in enumerate(columns):
         firm = i in right or i in fixed
         # Numbers stay whole on a narrow screen: their heading wraps instead.
-        width = max((len(row[i]) for row in cells), default=0) if firm else None
+        width = None
+        if firm:
+            width = max((len(row[i]) for row in cells), default=0)
         grid.add_column(name, justify="right" if i in right else "left", min_width=width, overflow="fold")
     for i, row in enumerate(cells):
         grid.add_row(*row, style="bold green" if i == best else None)
@@ -72,6 +75,7 @@ def table(
 
 
 def progress(items: Sequence[Item], label: str) -> Iterable[Item]:
-    """The items, with a bar on stderr while they pass; nothing of it stays, and nothing is drawn into a pipe."""
+    """The items, with a bar on stderr while they pass; nothing of it stays, and nothing is drawn into a
+    pipe."""
     screen = Console(stderr=True)
     return track(items, description=label, console=screen, transient=True, disable=not screen.is_terminal)

@@ -1,5 +1,5 @@
-"""What the command line does to its terminal: signs that the encoding lacks are written in ASCII, and a warning is one
-sentence, said once."""
+"""What the command line does to its terminal: signs that the encoding lacks are written in ASCII, and a
+warning is one sentence, said once."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ from typing import Any
 NAME = "deniable.ascii"
 SIGNS = {
     "ε": "eps", "δ": "delta", "σ": "sigma", "ρ": "rho", "α": "alpha", "β": "beta", "γ": "gamma", "μ": "mu",
-    "η": "eta", "λ": "lambda", "κ": "kappa", "Δ": "Delta", "Σ": "sum", "∞": "inf", "±": "+-", "×": "x", "÷": "/",
-    "−": "-", "–": "-", "—": "-", "─": "-", "━": "-", "╸": "-", "╺": "-", "│": "|", "≤": "<=", "≥": ">=", "≠": "!=",
-    "≈": "~", "√": "sqrt ", "…": "...", "·": "*", "•": "*", "→": "->", "←": "<-", "►": ">", "✓": "ok", "✗": "x", "█": "#",
-    "░": ".", "’": "'", "“": '"', "”": '"', "é": "e", "è": "e", "á": "a", "ö": "o", "ü": "u", "ß": "ss", "ℓ": "l",
+    "η": "eta", "λ": "lambda", "κ": "kappa", "Δ": "Delta", "Σ": "sum", "∞": "inf", "±": "+-",
+    "×": "x", "÷": "/",
+    "−": "-", "–": "-", "—": "-", "─": "-", "━": "-", "╸": "-", "╺": "-", "│": "|",
+    "≤": "<=", "≥": ">=", "≠": "!=",
+    "≈": "~", "√": "sqrt ", "…": "...", "·": "*", "•": "*", "→": "->", "←": "<-",
+    "►": ">", "✓": "ok", "✗": "x", "█": "#",
+    "░": ".", "’": "'", "“": '"', "”": '"', "é": "e", "è": "e", "á": "a", "ö": "o",
+    "ü": "u", "ß": "ss", "ℓ": "l",
     "²": "^2", "³": "^3", "½": "1/2", "‖": "|", "ᵀ": "^T", "ₖ": "_k", "ᵢ": "_i",
 }  # fmt: skip
 """How each sign that our texts use is spelt. A sign that is not here becomes a question mark."""

@@ -50,13 +50,14 @@ def train(
 ) -> None:
     """Train a classifier on a table by DP-SGD; save the model and a certificate of what it costs.
 
-    The model logistic is linear, with sums and noise that are exact, on numbers scaled by their noisy means; linear and mlp take
-    float gradients and float noise.
+    The model logistic is linear, with sums and noise that are exact, on numbers scaled by their noisy means;
+    linear and mlp take float gradients and float noise.
 
-    Bounds, words, classes and the number of rows are what you state, never what the table shows: numbers beyond are clamped,
-    other words count as none, rows of other classes are left out.
+    Bounds, words, classes and the number of rows are what you state, never what the table shows: numbers
+    beyond are clamped, other words count as none, rows of other classes are left out.
 
-    [bold]deniable train visits.csv --target ward --classes a,b --feature age:0:99 --feature sex:f,m --n 900 --epsilon 2[/]
+    [bold]deniable train visits.csv --target ward --classes a,b --feature age:0:99 --feature sex:f,m --n 900
+    --epsilon 2[/]
     """
     if resume and checkpoint is None:
         raise InvalidParameter(
@@ -67,8 +68,8 @@ def train(
     method = training.TableMethod(model.value)
     declaration = training.TableDeclaration.of(schema, n, classes, feature or ())
     table = declaration.table(target, method, hidden)
-    drawn = training.LotDraw(draw.value)
-    options = training.StepOptions(epochs, lot, clip, learning_rate, drawn, cap, at_most)
+    lot_draw = training.LotDraw(draw.value)
+    options = training.StepOptions(epochs, lot, clip, learning_rate, lot_draw, cap, at_most)
     run = training.TableTraining.of(method, table, declaration.n, options, Budget(epsilon, delta))
     training.read(table, data)  # what a file as a whole shows is told before anything is charged
     if public is not None:
@@ -79,7 +80,9 @@ def train(
         release = run.release(paying, data, out, delta, checkpoint=checkpoint, resume=resume)
         certificate = run.save(release, paying, out, delta)
         model_table, network = run.fitted(release.value)
-        right = None if public is None else model_table.accuracy(network, public)
+        right = None
+        if public is not None:
+            right = model_table.accuracy(network, public)
     _tell(run, certificate, out, right, run.usable(release.value), json)
 
 

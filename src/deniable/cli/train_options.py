@@ -10,7 +10,8 @@ import typer
 
 
 class ModelName(StrEnum):
-    """What is trained: a linear model or a network by DP-SGD in floating point, or logistic regression in whole numbers."""
+    """What is trained: a linear model or a network by DP-SGD in floating point, or logistic regression in
+    whole numbers."""
 
     LINEAR = "linear"
     LOGISTIC = "logistic"
@@ -115,7 +116,9 @@ Out: TypeAlias = Annotated[
 Saved: TypeAlias = Annotated[
     Path | None,
     typer.Option(
-        "--checkpoint", help="Save the run there on the way, so that a kill loses neither model nor budget.", metavar="FOLDER",
+        "--checkpoint",
+        help="Save the run there on the way, so that a kill loses neither model nor budget.",
+        metavar="FOLDER",
         file_okay=False,
     ),
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from deniable.errors import DataError, InvalidParameter
-from deniable.ledger.beside import ledger_of
+from deniable.ledger.data_sets.beside import ledger_of
 from deniable.sql.engines.identity import keys as source_keys
 from deniable.sql.engines.sources import CSV
 from deniable.sql.schema.beside import remembered, schema_place

@@ -9,7 +9,7 @@ from pathlib import Path
 from deniable.curator import opening
 from deniable.guarantee import Budget
 from deniable.ledger import Account
-from deniable.ledger.beside import ledger_of
+from deniable.ledger.data_sets.beside import ledger_of
 from deniable.sql.engines.identity import keys
 from deniable.units import Unit
 

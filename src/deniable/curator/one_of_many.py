@@ -13,8 +13,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 from deniable.accounting import epsilon as epsilon_of
-from deniable.accounting.charges import Charge
 from deniable.accounting.filters import Filter
+from deniable.accounting.filters.charges import Charge
 from deniable.errors import DeniableError, InvalidParameter
 from deniable.guarantee import Budget
 from deniable.loss import Composed, Loss, Number, Zcdp, exact

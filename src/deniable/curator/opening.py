@@ -11,7 +11,7 @@ from deniable.curator.data_set import DataSet, address, files
 from deniable.errors import InvalidParameter, LedgerError, UnitMismatch
 from deniable.guarantee import Budget
 from deniable.ledger import Account, Ledger, names
-from deniable.ledger.sources import another
+from deniable.ledger.data_sets.sources import another
 from deniable.ledger.store import Store
 from deniable.sql.engines.identity import above
 from deniable.sql.schema.declare import Schema

@@ -72,7 +72,9 @@ def member(archive: IO[bytes], name: str) -> bytes:
     archive.seek(0)
     with tarfile.open(fileobj=archive) as tar:
         file = tar.extractfile(_the_one([info.name for info in tar if info.isfile()], name))
-        return file.read() if file else b""
+        if file:
+            return file.read()
+        return b""
 
 
 def _the_one(paths: list[str], name: str) -> str:

@@ -94,7 +94,9 @@ def content(folder: Path, name: str) -> bytes:
     if gzip_path.is_file():
         return gzip.decompress(gzip_path.read_bytes())
     raw = (folder / name).read_bytes()
-    return gzip.decompress(raw) if name.endswith(".gz") else raw
+    if name.endswith(".gz"):
+        return gzip.decompress(raw)
+    return raw
 
 
 def idx(raw: bytes) -> Bytes:

@@ -2,10 +2,10 @@
 
 >>> load("mist")
 Traceback (most recent call last):
-deniable.errors.InvalidParameter: Expected the name of a data set, got 'mist'. There are: adult, california-housing, ...
+deniable.errors.InvalidParameter: Expected the name of a data set, got 'mist'. There are: adult, ...
 
-    mnist               60,000 + 10,000 handwritten digits, 28 × 28 (LeCun, Cortes, Burges; often cited as CC BY-SA 3.0)
-    cifar10             50,000 + 10,000 colour pictures, 32 × 32 (Krizhevsky 2009; no licence stated, cite the report)
+    mnist               60,000 + 10,000 handwritten digits, 28 × 28 (LeCun, Cortes, Burges; CC BY-SA 3.0)
+    cifar10             50,000 + 10,000 colour pictures, 32 × 32 (Krizhevsky 2009; no licence stated)
     adult               32,561 + 16,281 people of the 1994 US census (UCI, doi 10.24432/C5XW20, CC BY 4.0)
     census-kdd          199,523 + 99,762 people, 42 columns (UCI, doi 10.24432/C5N30T, CC BY 4.0)
     diabetes-hospitals  101,766 visits of 71,518 patients, 50 columns (UCI, doi 10.24432/C5230J, CC BY 4.0)
@@ -121,7 +121,8 @@ SOURCES = {
         readers.diabetes_hospitals,
         (
             RemoteFile(
-                "https://archive.ics.uci.edu/static/public/296/diabetes+130-us+hospitals+for+years+1999-2008.zip",
+                "https://archive.ics.uci.edu/static/public/296/"
+                "diabetes+130-us+hospitals+for+years+1999-2008.zip",
                 {"diabetic_data.csv": "502f0cc004e4cf71536ec2e61596e42f"},
             ),
         ),

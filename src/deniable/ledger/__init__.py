@@ -7,18 +7,19 @@
 Only an account runs a mechanism: it writes the charge durably, then opens the data, then returns the release.
 """
 
-from deniable.accounting.charges import Charge
 from deniable.accounting.filters import Filter, Left, Purpose, Spent
-from deniable.accounting.odometer import Reading
-from deniable.ledger.account import Account, ChargePreview
+from deniable.accounting.filters.charges import Charge
+from deniable.accounting.filters.odometer import Reading
+from deniable.ledger.account import Account
+from deniable.ledger.balances import ChargePreview
 from deniable.ledger.bounded import Bounded
-from deniable.ledger.chain import Head
-from deniable.ledger.entries import Entry, EntryKind, Status
-from deniable.ledger.forget import Forgotten
+from deniable.ledger.data_sets.forget import Forgotten
+from deniable.ledger.journal.chain import Head
+from deniable.ledger.journal.entries import Entry, EntryKind, Status
+from deniable.ledger.journal.verify import Verification
 from deniable.ledger.ledger import Ledger
 from deniable.ledger.releases import Kept
 from deniable.ledger.session import Session
-from deniable.ledger.verify import Verification
 
 __all__ = [
     "Account",

@@ -3,39 +3,39 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from types import BuiltinMethodType, FunctionType, MethodType
 from typing import Any, TypeVar
 
 from deniable.accounting.certificate import certify
-from deniable.accounting.charges import Charge, Price, price
 from deniable.accounting.filters import Left, Spent
-from deniable.accounting.odometer import Reading, odometer
+from deniable.accounting.filters.charges import Charge, Price, price
+from deniable.accounting.filters.odometer import Reading, odometer
 from deniable.errors import (
     AccountFrozen,
-    BudgetExceeded,
     DataError,
     DeniableError,
-    InvalidLoss,
     InvalidParameter,
     LedgerError,
     Unaccountable,
     UnitMismatch,
 )
 from deniable.guarantee import Budget, Certificate
-from deniable.ledger import forget as forgetting
 from deniable.ledger import notes, releases, requests
-from deniable.ledger import versions as data_versions
-from deniable.ledger.chain import Head
-from deniable.ledger.entries import Entry, EntryKind, Standing, Status
-from deniable.ledger.forget import Forgotten
-from deniable.ledger.journal import Draft, Journal, Standings
-from deniable.ledger.refusal import refusal, refused_above, stopped, why
+from deniable.ledger.balances import Balances, ChargePreview
+from deniable.ledger.data_sets import forget as forgetting
+from deniable.ledger.data_sets import versions as data_versions
+from deniable.ledger.data_sets.forget import Forgotten
+from deniable.ledger.journal import Draft, Journal, Standings, acts
+from deniable.ledger.journal.chain import Head
+from deniable.ledger.journal.entries import Entry, EntryKind, Standing, Status, concerns
+from deniable.ledger.prices import Prices
+from deniable.ledger.refusal import why
 from deniable.ledger.releases import Kept, LedgerView
-from deniable.ledger.session import Session
-from deniable.loss import Loss, Number, exact, mismatch
+from deniable.ledger.session import Session, check_open
+from deniable.loss import Loss, Number, exact
 from deniable.mechanism import Fitting, Interactive, Mechanism, Random, Release
 from deniable.process import Home, Original, listening
 from deniable.randomness import SecureRandom
@@ -45,22 +45,8 @@ Value = TypeVar("Value")
 
 OnFailure = Callable[[Exception], None]
 
-QUOTES = 64
-"""Losses whose price an account remembers."""
-
 OPENERS = (FunctionType, MethodType, BuiltinMethodType, functools.partial)
 """`data` of these types is called for the data, after the charge."""
-
-
-@dataclass(frozen=True)
-class ChargePreview:
-    """Whether a loss would fit, where it would bring the account, and what would be
-    left. Nothing is charged."""
-
-    fits: bool
-    after: Spent
-    left: Left
-    refusal: str | None = None
 
 
 @dataclass(frozen=True)
@@ -100,14 +86,14 @@ class Account(Original):
     ) -> None:
         self._journal = journal
         self._names = [standing.name for standing in path]
-        self._filters = {standing.name: standing.filter for standing in path}
         self._analyst = analyst
         self._on_failure = on_failure
         self.name = path[0].name
         self.unit = path[0].unit
         self._unit_json = path[0].unit_json
         self._filter_json = path[0].filter_json
-        self._quotes: dict[tuple[str, Fraction | None], dict[str, Charge]] = {}
+        self._nothing = path[0].filter.nothing
+        self._prices = Prices(self.unit, {standing.name: standing.filter for standing in path})
         self.before_charge: Callable[[], None] | None = None
         """Of an account that is only proposed: makes it. Nothing is ever charged to a proposal."""
         self._version: str | None = None
@@ -181,9 +167,8 @@ class Account(Original):
         """Charge the loss of a whole conversation, then begin it."""
         source = self._source(rng)
         payment = self._pay(EntryKind.OPEN, interactive, source, delta, analyst, description)
-        return Session(
-            self, payment, self.attempt(payment, lambda: interactive.open(_opened(data), rng=source))
-        )
+        conversation = self.attempt(payment, lambda: interactive.open(_opened(data), rng=source))
+        return Session(self, payment, conversation)
 
     def _source(self, rng: Random | None) -> Random:
         source: Random = SecureRandom() if rng is None else rng
@@ -206,14 +191,15 @@ class Account(Original):
     ) -> Paid:
         loss, unit = mechanism.loss, mechanism.unit
         self._check_unit(unit)
-        charges = self._prices(loss, delta)
+        charges = self._prices.of(loss, delta)
         if self.before_charge is not None:
-            self._admit(
-                self._journal.standings(self._names), charges, loss
-            )  # what does not fit makes nothing
+            # What does not fit makes nothing.
+            self._balances(self._journal.standings(self._names)).admit(charges, loss)
             self.before_charge()
             self._source(source)  # of the account that is there now
-        delta_detail = {} if delta is None else {"delta": str(exact(delta))}
+        delta_detail = {}
+        if delta is not None:
+            delta_detail = {"delta": str(exact(delta))}
         details = {
             "charges": {name: charge.to_dict() for name, charge in charges.items()},
             "private": source.private,
@@ -228,59 +214,22 @@ class Account(Original):
 
         def decide(before: Standings) -> Draft:
             self._check_current(before)
-            self._admit(before, charges, loss)
+            self._balances(before).admit(charges, loss)
             return draft
 
-        return Paid(
-            self._journal.append(self._names, decide, requests.claim),
-            loss,
-            unit,
-            source.private,
-            charges,
-            delta,
-        )
+        entry = self._journal.append(self._names, decide, requests.claim)
+        return Paid(entry, loss, unit, source.private, charges, delta)
 
     def _check_current(self, before: Standings) -> None:
         """Unit and limit may be set anew until the first charge: what was priced by the
         old ones is not charged."""
         standing = before[self.name]
-        same = (
-            standing.unit_json == self._unit_json
-            and standing.filter.nothing == self._filters[self.name].nothing
-        )
+        same = standing.unit_json == self._unit_json and standing.filter.nothing == self._nothing
         if not same or (self.name not in before.tip.charged and standing.filter_json != self._filter_json):
             raise LedgerError(
                 f'The account "{self.name}" was set anew since it was opened here. Nothing was charged. Open '
                 "it again."
             )
-
-    def _prices(self, loss: Loss, delta: Number | None) -> dict[str, Charge]:
-        """What `loss` costs in each account on the path. The orders of a filter never
-        change, so this needs no lock, and what was quoted is not computed again."""
-        if not isinstance(loss, Loss):
-            raise InvalidLoss(f"Expected a Loss, got {type(loss).__name__}. Nothing was charged.")
-        if wrong := mismatch(loss, self.unit):
-            raise UnitMismatch(f"{wrong} Nothing was charged and nothing was run.")
-        # By its JSON and by the exact δ: 0.1 equals the binary number next to it, and does not mean it.
-        question = loss.to_json(), None if delta is None else exact(delta)
-        charges = self._quotes.get(question)
-        if charges is None:
-            charges = {name: limit.charge(loss, delta=delta) for name, limit in self._filters.items()}
-            if len(self._quotes) >= QUOTES:
-                self._quotes.clear()
-            self._quotes[question] = charges
-        return dict(charges)
-
-    def _admit(self, before: Standings, charges: dict[str, Charge], loss: Loss | None = None) -> None:
-        """Counts in every account on the path, or in none."""
-        for name, charge in charges.items():
-            standing = before[name]
-            if standing.status is not Status.OPEN:
-                raise stopped(standing)
-            if not standing.filter.admits(standing.spent + charge):
-                if name not in self._seen:
-                    raise refused_above(before[self.name])
-                raise refusal(standing, charge, loss)
 
     def attempt(
         self, paid: Paid, act: Callable[[], Value], *, fair: tuple[type[DeniableError], ...] = ()
@@ -321,7 +270,9 @@ class Account(Original):
         )
 
     def _failed(self, paid: Paid, failure: BaseException) -> None:
-        self._freeze(self._names, f"What entry {paid.seq} paid for failed.", self._analyst)
+        acts.freeze(
+            self._journal, self._names, self._names, f"What entry {paid.seq} paid for failed.", self._analyst
+        )
         if self._on_failure is not None:
             self._on_failure(failure if isinstance(failure, Exception) else DataError(repr(failure)))
 
@@ -329,8 +280,10 @@ class Account(Original):
         """Give back what a closed session did not use. Sums of ε's and divergences may
         be stopped at any time; a loss that was charged at a δ may not, since its ε is by
         a theorem for fixed parameters: that one stays."""
-        used = paid.loss if used is None else used
-        costs = {name: self._kept(name, used, paid) for name in paid.charges}
+        loss = paid.loss if used is None else used
+        costs = paid.charges
+        if paid.delta is None:
+            costs = self._prices.within(paid.charges, loss)
         refunds = {name: (paid.charges[name] - costs[name]).to_dict() for name in costs}
         draft = Draft(
             EntryKind.SETTLE,
@@ -339,7 +292,7 @@ class Account(Original):
             f"Closed the session of entry {paid.seq}.",
             paid.entry.unit_json,
             {"session": paid.seq, "returned": refunds},
-            used.to_json(),
+            loss.to_json(),
         )
 
         def decide(before: Standings) -> Draft:
@@ -347,14 +300,6 @@ class Account(Original):
             return draft
 
         self._journal.append(self._names, decide)
-
-    def _kept(self, name: str, used: Loss, paid: Paid) -> Charge:
-        charge = paid.charges[name]
-        try:
-            cost = self._filters[name].charge(used)
-        except DeniableError:
-            return charge
-        return cost if paid.delta is None and cost.within(charge) else charge
 
     # -------------------------------------------------------------------------------------------- steps
 
@@ -430,10 +375,14 @@ class Account(Original):
                 releases.admit(self._journal, transaction, view.kept, view.owing(self._names), entry)
 
     def _pay_to_read(self, kept: Kept, owing: list[str], analyst: str, description: str) -> str:
-        delta = None if kept.delta is None else Fraction(kept.delta)
-        prices = self._prices(kept.loss, delta)
+        delta = None
+        if kept.delta is not None:
+            delta = Fraction(kept.delta)
+        prices = self._prices.of(kept.loss, delta)
         charges = {name: prices[name] for name in owing}
-        delta_detail = {} if kept.delta is None else {"delta": kept.delta}
+        delta_detail = {}
+        if kept.delta is not None:
+            delta_detail = {"delta": kept.delta}
         details = {
             "charges": {name: charge.to_dict() for name, charge in charges.items()},
             "private": kept.private,
@@ -446,7 +395,7 @@ class Account(Original):
         )
 
         def decide(before: Standings) -> Draft:
-            self._admit(before, charges)
+            self._balances(before).admit(charges)
             return draft
 
         entry = self._journal.append(self._names, decide, requests.claim)
@@ -472,59 +421,46 @@ class Account(Original):
         return standing.filter.spent(standing.spent)
 
     @property
-    def _seen(self) -> list[str]:
+    def _visible(self) -> list[str]:
         """The accounts on the path whose numbers are told here: the owner sees them all, an analyst her
         own."""
-        return self._names if self._analyst == self.owner else self._names[:1]
+        if self.by_owner:
+            return self._names
+        return self._names[:1]
+
+    def _balances(self, standings: Standings) -> Balances:
+        return Balances(standings, self.name, self._visible)
 
     def remaining(self) -> Left:
         """The largest single charge that this account and, as far as its owner asks,
         those above it would still grant."""
-        return self._left(self._journal.standings(self._seen), {})
-
-    def _left(self, standings: Standings, charges: Mapping[str, Charge]) -> Left:
-        accounts = [standings[name] for name in self._seen]
-        each = [s.filter.left(s.spent + charges[s.name] if s.name in charges else s.spent) for s in accounts]
-        return Left(
-            *(min(getattr(left, part) for left in each) for part in ("epsilon", "rho", "delta", "mu"))
-        )
+        return self._balances(self._journal.standings(self._visible)).left({})
 
     def preview(
         self, loss: Loss, *, delta: Number | None = None, view: LedgerView | None = None
     ) -> ChargePreview:
         """Would it fit, and what would be left? Nothing is charged. With a `view` of a question whose answer
         is kept, as reading it would be charged."""
-        view = self.view() if view is None else view
-        prices, standings = self._prices(loss, delta), view.standings
+        if view is None:
+            view = self.view()
+        prices = self._prices.of(loss, delta)
         charges = {name: prices[name] for name in view.owing(self._names)}
-        own = standings[self.name]
-        after = own.filter.spent(own.spent + charges[self.name] if self.name in charges else own.spent)
-        try:
-            self._admit(standings, charges, loss)
-        except (BudgetExceeded, LedgerError) as error:
-            return ChargePreview(False, after, self._left(standings, {}), str(error))
-        return ChargePreview(True, after, self._left(standings, charges))
+        return self._balances(view.standings).preview(charges, loss)
 
     def times(self, loss: Loss, *, delta: Number | None = None) -> int:
         """How often such a loss would still be granted, one after the other, up to a million; by the accounts
         whose numbers are told here."""
-        prices, standings = self._prices(loss, delta), self.view().standings
-        balances = [(standings[name].filter, standings[name].spent, prices[name]) for name in self._seen]
-        low, high = 0, 1_000_000
-        while low < high:
-            middle = (low + high + 1) // 2
-            is_granted = all(rules.admits(total + each * middle) for rules, total, each in balances)
-            low, high = (middle, high) if is_granted else (low, middle - 1)
-        return low
+        prices = self._prices.of(loss, delta)
+        return self._balances(self.view().standings).times(prices)
 
     def price(self, loss: Loss, delta: Number) -> Price:
         """How a release would be charged here where a δ is at hand: by its own ε, else at `delta`."""
-        return price(loss, delta, lambda of, at: self._prices(of, at)[self.name])
+        return price(loss, delta, lambda of, at: self._prices.of(of, at)[self.name])
 
     def accountable(self, loss: Loss) -> bool:
         """Whether every account on the path can be charged for `loss` without a δ that is named."""
         try:
-            self._prices(loss, None)
+            self._prices.of(loss, None)
         except Unaccountable:
             return False
         return True
@@ -538,10 +474,11 @@ class Account(Original):
     def history(self) -> list[Entry]:
         """Every entry of this account and of its sub-accounts, in order. That somebody was forgotten is told
         to the owner alone: it may say of a person that she was in the data."""
-        hidden = () if self._analyst == self.owner else (EntryKind.FORGET,)
         with self._journal.store.reading() as transaction:
-            entries = self._journal.entries(transaction)
-            return [entry for entry in entries if concerns(entry, self.name) and entry.kind not in hidden]
+            entries = [entry for entry in self._journal.entries(transaction) if concerns(entry, self.name)]
+        if self.by_owner:
+            return entries
+        return [entry for entry in entries if entry.kind is not EntryKind.FORGET]
 
     def certificate(self, release: Release[Any], *, delta: Number | None = None) -> Certificate:
         """A certificate for one release, with the ledger's head at its entry. `delta`
@@ -558,43 +495,20 @@ class Account(Original):
     def raise_limit(self, limit: Budget, *, owner: str | None = None) -> None:
         """A higher limit, from now on. It is an entry of the journal; the guarantee is
         that of the highest limit ever set."""
-        by = self._owner(owner, "raise its limit")
-
-        def decide(before: Standings) -> Draft:
-            standing = before[self.name]
-            rules = standing.filter.raised(limit)
-            words = f"Limit raised from {standing.filter.limit} to {limit}."
-            return Draft(
-                EntryKind.RAISE, self.name, by, words, standing.unit_json, {"filter": rules.to_dict()}
-            )
-
-        self._journal.append([self.name], decide)
+        acts.raise_limit(self._journal, self.name, limit, self._owner(owner, "raise its limit"))
         self._filter_json = self.standing().filter_json
 
     def freeze(self, reason: str = "Frozen by hand.") -> None:
         """Refuse every charge until the owner looks."""
-        self._freeze([self.name], reason, self._analyst)
+        acts.freeze(self._journal, self._names, [self.name], reason, self._analyst)
 
     def unfreeze(self, note: str = "Looked at.", *, owner: str | None = None) -> None:
         """The owner has looked: this account and those above it run again. What was charged stays charged."""
-        by = self._owner(owner, "unfreeze it")
-
-        def decide(before: Standings) -> Draft:
-            frozen = [name for name in self._names if before[name].status is Status.FROZEN]
-            return Draft(
-                EntryKind.THAW, self.name, by, note, before[self.name].unit_json, {"accounts": frozen}
-            )
-
-        self._journal.append(self._names, decide)
+        acts.thaw(self._journal, self._names, note, self._owner(owner, "unfreeze it"))
 
     def close(self, *, owner: str | None = None) -> None:
         """No more charges, for good. The guarantee stays what it is."""
-        by = self._owner(owner, "close it")
-
-        def decide(before: Standings) -> Draft:
-            return Draft(EntryKind.CLOSE, self.name, by, "Closed.", before[self.name].unit_json)
-
-        self._journal.append([self.name], decide)
+        acts.close(self._journal, self.name, self._owner(owner, "close it"))
 
     def forget(
         self,
@@ -612,7 +526,7 @@ class Account(Original):
         if that fails, nothing is written. `declared` is the number of people at which models and
         tables are made anew: it is named with the first request, and afterwards only lowered.
         `units` is how many of the account's units she is: her rows, where a row is protected. No
-        release is called back and nothing is given back: see `deniable.ledger.forget`.
+        release is called back and nothing is given back: see `deniable.ledger.data_sets.forget`.
         """
         by = self._owner(owner, "forget somebody")
         if self.parent is not None:
@@ -622,9 +536,8 @@ class Account(Original):
             )
         request = forgetting.ForgetRequest(self.name, by, units, declared)
         with self._journal.following() as (_, at):
-            request.declared_after(
-                at.forgotten.get(self.name, forgetting.NEVER)[1]
-            )  # before anything is erased
+            # Before anything is erased.
+            request.declared_after(at.forgotten.get(self.name, forgetting.NEVER)[1])
         if erase is not None:
             erase(person)
         # The guarantee is that of the highest limit ever set, and a limit only grows.
@@ -664,15 +577,6 @@ class Account(Original):
         self._owner(None, "ask who is held still")
         return data_versions.still_held(self.history())
 
-    def _freeze(self, names: list[str], reason: str, by: str) -> None:
-        def decide(before: Standings) -> Draft:
-            accounts = [name for name in names if before[name].status is Status.OPEN]
-            return Draft(
-                EntryKind.FREEZE, self.name, by, reason, before[self.name].unit_json, {"accounts": accounts}
-            )
-
-        self._journal.append(self._names, decide)
-
     def _owner(self, owner: str | None, wish: str) -> str:
         by = owner or self._analyst
         if by != self.owner:
@@ -690,26 +594,7 @@ class Account(Original):
             )
 
 
-def check_open(before: Standings, paid: Entry, charges: dict[str, Charge]) -> None:
-    """A session is settled once, and gives back no more than its own entry in the journal was charged."""
-    entry = before.entry(paid.seq)
-    if entry is None or entry != paid or entry.kind is not EntryKind.OPEN:
-        raise LedgerError(
-            f"Entry {paid.seq} of the journal did not open this session. Nothing was given back."
-        )
-    if entry.details["charges"] != {name: charge.to_dict() for name, charge in charges.items()}:
-        raise LedgerError(
-            f"Entry {paid.seq} was charged something else than this session says. Nothing was given back."
-        )
-    if entry.seq not in before.tip.begun:
-        raise LedgerError(f"The session of entry {paid.seq} is settled already. Nothing was given back.")
-
-
-def concerns(entry: Entry, name: str) -> bool:
-    details = entry.details
-    names = details.get("charges") or details.get("returned") or details.get("accounts") or ()
-    return entry.account == name or name in names
-
-
 def _opened(data: Any) -> Any:
-    return data() if isinstance(data, OPENERS) else data
+    if isinstance(data, OPENERS):
+        return data()
+    return data

@@ -12,14 +12,15 @@ from typing import Self
 from deniable.accounting.filters import Filter, Purpose
 from deniable.errors import InvalidParameter, LedgerError, UnitMismatch
 from deniable.guarantee import Budget
-from deniable.ledger import beside, names, schema, sources
+from deniable.ledger import names
 from deniable.ledger.account import Account
-from deniable.ledger.adopt import adopt
-from deniable.ledger.chain import Head
-from deniable.ledger.entries import Entry, EntryKind, Standing, Status
+from deniable.ledger.data_sets import beside, sources
 from deniable.ledger.journal import Clock, Draft, Journal, Standings, now
-from deniable.ledger.store import Store
-from deniable.ledger.verify import Verification, verify
+from deniable.ledger.journal.adopt import adopt
+from deniable.ledger.journal.chain import Head
+from deniable.ledger.journal.entries import Entry, EntryKind, Standing, Status
+from deniable.ledger.journal.verify import Verification, verify
+from deniable.ledger.store import Store, schema
 from deniable.process import Original
 from deniable.units import Unit
 
@@ -112,11 +113,15 @@ class Ledger(Original):
                 raise LedgerError(
                     f'There is an account "{name}" already. Nothing was changed; open it with ledger.account.'
                 )
-            above = None if parent is None else _parent(before, parent)
+            above = None
+            if parent is not None:
+                above = _parent(before, parent)
             own_unit = _unit(name, unit, above)
             holder = owner or (self.analyst if above is None else above.owner)
             sources.check(before, name, data)
-            bound = {"sources": sorted(data)} if data else {}
+            bound = {}
+            if data:
+                bound = {"sources": sorted(data)}
             details = {"parent": parent, "owner": holder, "filter": rules.to_dict()} | bound
             words = f"Account of {holder}, limit {limit}, protects {own_unit}."
             return Draft(EntryKind.CREATE, name, self.analyst, words, own_unit.to_json(), details)
@@ -220,7 +225,9 @@ class Ledger(Original):
         """The entry that paid for a request (`requests.paid_once`), by its key; None if none did."""
         with self._journal.store.reading() as transaction:
             row = transaction.first(schema.REQUEST, this=request)
-        return None if row is None else int(row[1])
+        if row is None:
+            return None
+        return int(row[1])
 
     def head(self) -> Head:
         """How many entries there are, and the last seal. Keep it elsewhere: `verify`

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deniable.errors import InvalidParameter, LedgerError
-from deniable.ledger.chain import Head
-from deniable.ledger.entries import Entry, EntryKind, Status
 from deniable.ledger.journal import Draft, Journal, Standings
+from deniable.ledger.journal.chain import Head
+from deniable.ledger.journal.entries import Entry, EntryKind, Status
 from deniable.ledger.refusal import stopped
 
 PAID = (EntryKind.RUN, EntryKind.OPEN)

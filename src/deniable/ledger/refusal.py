@@ -4,10 +4,10 @@ the journal or in the question."""
 from __future__ import annotations
 
 from deniable.accounting import epsilon
-from deniable.accounting.charges import Charge
 from deniable.accounting.filters import Filter
+from deniable.accounting.filters.charges import Charge
 from deniable.errors import AccountFrozen, BudgetExceeded, DeniableError, LedgerError
-from deniable.ledger.entries import Standing, Status
+from deniable.ledger.journal.entries import Standing, Status
 from deniable.loss import Loss, show
 from deniable.numbers import decimal_floor
 from deniable.units import Unit, UnitKind
@@ -102,15 +102,13 @@ def _fits_alone(limit: Filter, loss: Loss) -> bool:
 
 
 def _over_shares(standing: Standing, charge: Charge, total: Charge) -> str:
-    limit = standing.filter.limit
+    limit, way_out = standing.filter.limit, _way_out(standing.filter, standing.spent)
     return (
         f'This run by itself is within the limit of the account "{standing.name}", {limit}, but the account '
-        "keeps a part "
-        "of δ for other charges, so it does not fit. Nothing was run and nothing was charged. An account for "
-        "one run "
-        'spends all of its limit on it: ledger.create(…, purpose="run"), or deniable ledger create … '
-        "--purpose run. "
-        f"In this one, {_way_out(standing.filter, standing.spent)[0].lower()}{_way_out(standing.filter, standing.spent)[1:]}"
+        "keeps a part of δ for other charges, so it does not fit. Nothing was run and nothing was charged. "
+        "An account for one run spends all of its limit on it: "
+        'ledger.create(…, purpose="run"), or deniable ledger create … --purpose run. '
+        f"In this one, {way_out[0].lower()}{way_out[1:]}"
     )
 
 
@@ -118,11 +116,15 @@ def _way_out(limit: Filter, spent: Charge) -> str:
     left = limit.left(spent)
     if not left.epsilon:
         return "Use another account."
-    noise = f" (or ρ ≤ {decimal_floor(left.rho, 6)} of zCDP)" if left.rho else ""
+    noise = ""
+    if left.rho:
+        noise = f" (or ρ ≤ {decimal_floor(left.rho, 6)} of zCDP)"
     if left.mu and not left.rho:
         noise = f" (or Gaussian noise of μ ≤ {decimal_floor(left.mu, 6)}, the sensitivity over the noise)"
     return f"Ask with ε ≤ {decimal_floor(left.epsilon, 6)}{noise}, or use another account."
 
 
 def _tell(x: float) -> str:
-    return "∞" if x == float("inf") else f"{x:.10g}"
+    if x == float("inf"):
+        return "∞"
+    return f"{x:.10g}"

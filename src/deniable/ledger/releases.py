@@ -18,10 +18,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from deniable.errors import LedgerError, TamperedLedger
-from deniable.ledger import chain, schema
-from deniable.ledger.chain import Head
-from deniable.ledger.journal import Journal, Standings
-from deniable.ledger.store import Row, Transaction
+from deniable.ledger.journal import Journal, Standings, chain
+from deniable.ledger.journal.chain import Head
+from deniable.ledger.store import Row, Transaction, schema
 from deniable.loss import Loss, Number, exact
 from deniable.units import Unit
 
@@ -71,7 +70,9 @@ class Kept:
         unit: Unit | None = None,
     ) -> Kept:
         """Without a unit it can be read and is never recalled."""
-        at = None if delta is None else str(exact(delta))
+        at = None
+        if delta is not None:
+            at = str(exact(delta))
         return cls(key, entry, loss.to_json(), at, private, content, "" if unit is None else unit.to_json())
 
 

@@ -18,9 +18,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from deniable.errors import AlreadyPaid, InvalidParameter
-from deniable.ledger import schema
-from deniable.ledger.entries import Entry
-from deniable.ledger.store import Transaction
+from deniable.ledger.journal.entries import Entry
+from deniable.ledger.store import Transaction, schema
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,9 @@ def paid_once(key: str, body: str) -> Iterator[None]:
 def details() -> dict[str, str]:
     """What the entry of a charge says of the request that it is for."""
     request = _CURRENT.get()
-    return {} if request is None else {"request": request.key}
+    if request is None:
+        return {}
+    return {"request": request.key}
 
 
 def claim(transaction: Transaction, entry: Entry) -> None:

@@ -8,7 +8,10 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from deniable.accounting.filters.charges import Charge
 from deniable.errors import BudgetExceeded, InvalidQuery, LedgerError
+from deniable.ledger.journal import Standings
+from deniable.ledger.journal.entries import Entry, EntryKind
 from deniable.loss import Loss
 from deniable.mechanism import Conversation, Release
 from deniable.process import Home, Original
@@ -111,3 +114,18 @@ def _used(conversation: Conversation[Any]) -> Loss | None:
     except Exception:
         return None
     return loss if isinstance(loss, Loss) else None
+
+
+def check_open(before: Standings, paid: Entry, charges: dict[str, Charge]) -> None:
+    """A session is settled once, and gives back no more than its own entry in the journal was charged."""
+    entry = before.entry(paid.seq)
+    if entry is None or entry != paid or entry.kind is not EntryKind.OPEN:
+        raise LedgerError(
+            f"Entry {paid.seq} of the journal did not open this session. Nothing was given back."
+        )
+    if entry.details["charges"] != {name: charge.to_dict() for name, charge in charges.items()}:
+        raise LedgerError(
+            f"Entry {paid.seq} was charged something else than this session says. Nothing was given back."
+        )
+    if entry.seq not in before.tip.begun:
+        raise LedgerError(f"The session of entry {paid.seq} is settled already. Nothing was given back.")

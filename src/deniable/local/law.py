@@ -38,7 +38,7 @@ def source(rng: Random) -> Generator:
 
 
 @dataclass(frozen=True)
-class Law:
+class FiniteLaw:
     """P(i) = weights[i], i below 256; the weights are rational and add up to 1."""
 
     weights: tuple[Fraction, ...]
@@ -97,25 +97,25 @@ class Law:
             index[i] = self._settle(bits, int(u[i]))
         return index
 
-    def _settle(self, bits: Generator, u: int, known: int = WORD) -> int:
+    def _settle(self, bits: Generator, u: int, length: int = WORD) -> int:
         """The i with c(i) ≤ U < c(i + 1), where U is the uniform that begins with `u`:
         it gets bits until that is sure."""
         while True:
-            low, high = self._cumulative(known)
+            low, high = self._cumulative(length)
             i = bisect_right(high, u)
             if u < low[i]:
                 return i
-            u, known = u << WORD | int(bits.bits(1)[0]), known + WORD
+            u, length = u << WORD | int(bits.bits(1)[0]), length + WORD
 
 
 @lru_cache(maxsize=128)
-def byte_of_coins(p: Fraction) -> Law:
+def byte_of_coins(p: Fraction) -> FiniteLaw:
     """Eight independent coins of probability p as the bits of one byte."""
-    return Law(tuple(p ** i.bit_count() * (1 - p) ** (8 - i.bit_count()) for i in range(256)))
+    return FiniteLaw(tuple(p ** i.bit_count() * (1 - p) ** (8 - i.bit_count()) for i in range(256)))
 
 
 @lru_cache(maxsize=128)
-def shift(truth: Fraction, options: int) -> Law:
+def shift(truth: Fraction, options: int) -> FiniteLaw:
     """0 with probability `truth`, else uniform on 1, …, options − 1: what randomized
     response adds or xors to the truth."""
-    return Law((truth, *[(1 - truth) / (options - 1)] * (options - 1)))
+    return FiniteLaw((truth, *[(1 - truth) / (options - 1)] * (options - 1)))

@@ -251,7 +251,9 @@ class Server(Generic[Result]):
 
 
 def _kept(rows: Bytes, keep: NDArray[np.bool_]) -> Bytes:
-    return rows if keep.all() else rows[keep]
+    if keep.all():
+        return rows
+    return rows[keep]
 
 
 # ------------------------------------------------------------------------------------------------- parameters

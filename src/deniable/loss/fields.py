@@ -42,8 +42,12 @@ def check_number(
         and (at_most is None or number <= at_most)
     )
     if not inside:
-        left = f"{low[0]}{low[1]:g}" if low[1] is not None else "(−∞"
-        right = f"{high[0]:g}{high[1]}" if high[0] is not None else "∞)"
+        left = "(−∞"
+        if low[1] is not None:
+            left = f"{low[0]}{low[1]:g}"
+        right = "∞)"
+        if high[0] is not None:
+            right = f"{high[0]:g}{high[1]}"
         raise InvalidLoss(f"Expected {name}={value} of {type(node).__name__} in {left}, {right}.")
     object.__setattr__(node, name, number)
 
@@ -79,7 +83,9 @@ def check_boolean(node: Node, name: str) -> None:
 
 
 def replaced_or_added(replace: bool) -> Relation:
-    return Relation.REPLACED if replace else Relation.ADDED
+    if replace:
+        return Relation.REPLACED
+    return Relation.ADDED
 
 
 def check_relation(node: Node, relation: Relation, *parts: LossTree) -> None:

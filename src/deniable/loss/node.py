@@ -83,7 +83,9 @@ class LossTree(Node, abstract=True):
     def replaces(self) -> bool | None:
         """Whether a unit is replaced; None if the tree does not say."""
         relation = self.relation
-        return None if relation is None else relation is Relation.REPLACED
+        if relation is None:
+            return None
+        return relation is Relation.REPLACED
 
 
 def _encode(value: object) -> Any:
@@ -104,7 +106,9 @@ def _decode(value: object, level: int = 1) -> Node:
     if level > DEEPEST:
         raise InvalidLoss(f"The JSON of this loss has over {DEEPEST} levels, more than are read.")
     name = value.get("node")
-    kind = Node.kinds.get(name) if isinstance(name, str) else None
+    kind = None
+    if isinstance(name, str):
+        kind = Node.kinds.get(name)
     if kind is None:
         raise InvalidLoss(f"Unknown loss node {shown(name)}.")
     fields = {f.name for f in dataclasses.fields(kind)}  # type: ignore[arg-type]

@@ -50,7 +50,9 @@ class IntegerGaussianSum(Loss):
 
     @property
     def relation(self) -> Relation:
-        return replaced_or_added(True) if self.replace else Relation.SILENCED
+        if self.replace:
+            return replaced_or_added(True)
+        return Relation.SILENCED
 
     @property
     def distance(self) -> float:
@@ -63,7 +65,9 @@ class IntegerGaussianSum(Loss):
         few = min(self.parties - 1, 1000)
         terms = [math.exp(-2 * math.pi**2 * square * k / (k + 1)) for k in range(1, few + 1)]
         # The exponents grow with k, so the remaining terms are below the last.
-        rest = (self.parties - 1 - few) * terms[-1] if terms else 0.0
+        rest = 0.0
+        if terms:
+            rest = (self.parties - 1 - few) * terms[-1]
         coordinates = min(self.dimension, math.floor(exact(self.sensitivity) ** 2))
         return 10 * (math.fsum(terms) + rest) * coordinates * (1 + 1e-9)
 

@@ -60,7 +60,9 @@ class Loss(LossTree, abstract=True):
         return Composed(_parts(self) + _parts(other))
 
     def __mul__(self, times: int) -> Loss:
-        return self if times == 1 and type(times) is int else Repeated(times, self)
+        if times == 1 and type(times) is int:
+            return self
+        return Repeated(times, self)
 
     __rmul__ = __mul__
 
@@ -72,7 +74,9 @@ class Loss(LossTree, abstract=True):
 
 
 def _parts(loss: Loss) -> tuple[Loss, ...]:
-    return loss.parts if isinstance(loss, Composed) else (loss,)
+    if isinstance(loss, Composed):
+        return loss.parts
+    return (loss,)
 
 
 @dataclass(frozen=True)
@@ -197,7 +201,7 @@ class Parallel(Loss):
         >>> Parallel.split((Pure(1), Pure(2)), by="region", unit=Unit.column("patient_id"))
         Traceback (most recent call last):
             ...
-        deniable.errors.InvalidLoss: Rows of one patient_id may lie in several values of "region", so these parts add up...
+        deniable.errors.InvalidLoss: Rows of one patient_id may lie in several values of "region", so...
         """
         if not unit.falls_in_one_part(by):
             raise InvalidLoss(

@@ -14,16 +14,16 @@ integer Laplace noise of scale 2 on sensitivity 1 | ± 6 with probability 0.95
 """
 
 from deniable.mechanisms import cautionary, classify, sensitivity
-from deniable.mechanisms.coin import CoinBias
 from deniable.mechanisms.counts import NoisyCounts
-from deniable.mechanisms.exponential import Exponential, PermuteAndFlip, TopK
 from deniable.mechanisms.gaussian import Gaussian
 from deniable.mechanisms.grid import clamped_sum
 from deniable.mechanisms.laplace import Laplace, TruncatedGeometric
-from deniable.mechanisms.noisy_max import NoisyMax
-from deniable.mechanisms.quantile import Quantile
 from deniable.mechanisms.response import RandomizedResponse, Share
-from deniable.mechanisms.sparse_vector import SparseVector
+from deniable.mechanisms.selection.coin import CoinBias
+from deniable.mechanisms.selection.exponential import Exponential, PermuteAndFlip, TopK
+from deniable.mechanisms.selection.noisy_max import NoisyMax
+from deniable.mechanisms.selection.quantile import Quantile
+from deniable.mechanisms.selection.sparse_vector import SparseVector
 from deniable.units import Unit
 
 __all__ = [

@@ -57,7 +57,9 @@ class ReleaseEverything:
         return None
 
     def __call__(self, data: Any, *, rng: Random) -> Any:
-        return data if rng.bernoulli(self.delta) else None
+        if rng.bernoulli(self.delta):
+            return data
+        return None
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,9 @@ class NameAndShame:
         return -math.expm1(rows * math.log1p(-float(self.delta)))
 
     def __call__(self, data: Any, *, rng: Random) -> list[Any]:
-        rows = list(data) if isinstance(data, Iterable) else []
+        rows = []
+        if isinstance(data, Iterable):
+            rows = list(data)
         return [rows[i] for i in rng.poisson_sample(len(rows), self.delta)]
 
 
@@ -164,7 +168,9 @@ class PlainMedian:
 
     def __call__(self, data: Any, *, rng: Random) -> float:
         rows = grid.read_rows(data, grid.ONE / 2**10)
-        return float(np.median(rows)) / 2**10 if len(rows) else 0.0
+        if len(rows):
+            return float(np.median(rows)) / 2**10
+        return 0.0
 
 
 @dataclass(frozen=True)

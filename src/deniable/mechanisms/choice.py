@@ -33,6 +33,8 @@ class Weights(Protocol):
 
 def draw(weights: Weights, rng: Random) -> int:
     """An index with probability exactly proportional to its weight."""
+    # Exact by stages: 64 bits and floats settle nearly every draw. Where they do not, U gets more bits and
+    # the weights closer brackets until its cell is sure, so the law is that of the real weights.
     u = rng.uniform_integers(1 << 64)
     index = _by_floats(*weights.floats(), u)
     if index is not None:
@@ -55,14 +57,18 @@ def _by_floats(weights: NDArray[np.float64], error: float, u: int) -> int | None
     2^-53 and truncates U by 2^-64.
     """
     sums = np.cumsum(weights)
+    # Several times what the proof asks for: a margin too wide costs time, never the law.
     place, margin = u / 2**64 * sums[-1], sums[-1] * (3 * error + (len(weights) + 8) * 2.0**-50)
     k = int(np.searchsorted(sums, place, side="right"))
     inside = (
+        # The first and the last cell have one edge only: U lies in [0, 1).
         k < len(sums)
         and (k == 0 or sums[k - 1] + margin < place)
         and (k == len(sums) - 1 or place + margin < sums[k])
     )
-    return k if inside else None
+    if inside:
+        return k
+    return None
 
 
 class _Words:
@@ -98,6 +104,7 @@ class Exponentials:
     def brackets(self, bits: int) -> tuple[Sequence[int], int]:
         distances = self.distances.tolist()
         times = [1] * len(distances) if self.multiplicities is None else self.multiplicities.tolist()
+        # A weight that counts m times needs as many more bits as m has.
         width = bits + (2 * max(times)).bit_length()
         weights = {d: exp_bounds(self.rate * d, width)[0] for d in set(distances)}
         extra = width - bits

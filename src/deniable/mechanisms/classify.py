@@ -59,7 +59,9 @@ class DecisionTree:
 
     def predict(self, row: Sequence[int]) -> int:
         """The label of a row of value positions."""
-        return self.label if self.feature is None else self.branches[row[self.feature]].predict(row)
+        if self.feature is None:
+            return self.label
+        return self.branches[row[self.feature]].predict(row)
 
 
 def grow(counts: Counts, *, depth: int, least: float = 1.0) -> DecisionTree:
@@ -80,7 +82,9 @@ def information_gain(table: Counts) -> float:
     t = np.maximum(table, 0).astype(float)
     total = t.sum()
     left = sum(float(part.sum()) * _entropy(part) for part in t)
-    return _entropy(t.sum(0)) - left / float(total) if total else 0.0
+    if total:
+        return _entropy(t.sum(0)) - left / float(total)
+    return 0.0
 
 
 def _grow(counts: NDArray[np.float64], features: tuple[int, ...], depth: int, least: float) -> DecisionTree:

@@ -55,8 +55,8 @@ def granularity(value: Any) -> Fraction:
     >>> granularity(0.1)
     Traceback (most recent call last):
         ...
-    deniable.errors.InvalidParameter: Expected granularity=0.1 to be a power of two between 2^-500 and 2^500, like
-    1/1024.
+    deniable.errors.InvalidParameter: Expected granularity=0.1 to be a power of two between 2^-500 and
+    2^500, like 1/1024.
     """
     g = exact(number("granularity", value, above=0))
     if exponent(g) not in _EXPONENTS or g != Fraction(2) ** exponent(g):
@@ -69,7 +69,9 @@ def granularity(value: Any) -> Fraction:
 def exponent(g: Fraction) -> int:
     """k where g = 2^k; ⌊log₂ g⌋ for any other g."""
     k = g.numerator.bit_length() - g.denominator.bit_length()
-    return k if Fraction(2) ** k <= g else k - 1
+    if Fraction(2) ** k <= g:
+        return k
+    return k - 1
 
 
 def default_granularity(scale: Number, bits: int = 20) -> Fraction:
@@ -90,7 +92,9 @@ def l2_units(sensitivity: Number, g: Fraction, dimension: int) -> int:
     """L2 sensitivity in grid units after rounding: ⌈Δ/g⌉ for one coordinate, else Δ/g +
     √k, rounded up (proof above)."""
     d = exact(sensitivity) / g
-    return math.ceil(d) if dimension == 1 else math.ceil(d + exact(root_up(Fraction(dimension))))
+    if dimension == 1:
+        return math.ceil(d)
+    return math.ceil(d + exact(root_up(Fraction(dimension))))
 
 
 def root_up(x: Fraction) -> Number:
@@ -125,7 +129,9 @@ def read_rows(data: Any, g: Fraction) -> Whole:
         return _units([x for x in entries if _is_number(x)], g)
     if entries.dtype.kind == "f":
         return _units(entries[~np.isnan(entries)], g)
-    return _units(entries, g) if entries.dtype.kind in "iub" else read_rows(entries.tolist(), g)
+    if entries.dtype.kind in "iub":
+        return _units(entries, g)
+    return read_rows(entries.tolist(), g)
 
 
 def write(units: Whole | int, g: Fraction | None) -> Any:
@@ -211,7 +217,9 @@ def _nearest(x: Any, g: Fraction) -> int:
     try:
         value = _exactly(x)
     except OverflowError:  # what `as_integer_ratio` says of an infinity
-        return LIMIT if x > 0 else -LIMIT
+        if x > 0:
+            return LIMIT
+        return -LIMIT
     except Exception:  # whatever an entry of the data does, it reads as a number
         return 0
     return max(-LIMIT, min(LIMIT, math.floor(value / g + Fraction(1, 2))))
@@ -223,7 +231,9 @@ def _exactly(x: Any) -> Fraction:
         return Fraction(int(x.numerator), int(x.denominator))
     if isinstance(x, Decimal) and x and x.is_finite() and abs(x.adjusted()) > _DIGITS:
         # Far beyond the grid's largest or below its smallest unit; its integers would not fit in memory.
-        return Fraction(10**_DIGITS if x > 0 else -(10**_DIGITS)) if x.adjusted() > 0 else Fraction(0)
+        if x.adjusted() > 0:
+            return Fraction(10**_DIGITS if x > 0 else -(10**_DIGITS))
+        return Fraction(0)
     return Fraction(*x.as_integer_ratio())
 
 

@@ -11,11 +11,12 @@ DiscreteLaplaceNoise(scale=2, sensitivity=1)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import cast, overload
+from typing import NamedTuple, cast, overload
 
 from deniable.loss import DiscreteGaussianNoise, DiscreteLaplaceNoise, Number, exact
 from deniable.mechanism import Random
@@ -28,6 +29,25 @@ class Family(StrEnum):
 
     LAPLACE = "laplace"
     GAUSSIAN = "gaussian"
+
+
+class NoiseSizes(NamedTuple):
+    """How large a family's noise is, as functions of its scale: exact, or a bound, as `tails` says."""
+
+    tail: Callable[[Fraction, int], float]
+    norm_tail: Callable[[Fraction, int, int], float]
+    mean: Callable[[Fraction], float]
+    at_zero: Callable[[Fraction], float]
+
+
+SIZES = {
+    Family.LAPLACE: NoiseSizes(
+        tails.laplace_tail, tails.laplace_norm_tail, tails.laplace_mean, tails.laplace_at_zero
+    ),
+    Family.GAUSSIAN: NoiseSizes(
+        tails.gaussian_tail, tails.gaussian_norm_tail, tails.gaussian_mean, tails.gaussian_at_zero
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -68,21 +88,19 @@ class IntegerNoise:
 
     def norm_within(self, beta: float, dimension: int) -> int:
         """The least t found with P(|noise₁| + … + |noise_k| > t) ≤ beta for k = `dimension` coordinates."""
-        norm_tail = tails.laplace_norm_tail if self.family is Family.LAPLACE else tails.gaussian_norm_tail
+        norm_tail = SIZES[self.family].norm_tail
         guess = dimension * float(self._exact)
         return tails.quantile(lambda n: norm_tail(self._exact, dimension, n), beta, guess)
 
     @property
     def mean(self) -> float:
         """E|noise| of one coordinate."""
-        mean = tails.laplace_mean if self.family is Family.LAPLACE else tails.gaussian_mean
-        return mean(self._exact)
+        return SIZES[self.family].mean(self._exact)
 
     @property
     def at_zero(self) -> float:
         """P(noise = 0) of one coordinate."""
-        at_zero = tails.laplace_at_zero if self.family is Family.LAPLACE else tails.gaussian_at_zero
-        return at_zero(self._exact)
+        return SIZES[self.family].at_zero(self._exact)
 
     @cached_property
     def _exact(self) -> Fraction:
@@ -97,7 +115,9 @@ class IntegerNoise:
     def draw(self, rng: Random, size: int | None = None) -> int | Whole:
         """One draw, or an array of `size` independent ones."""
         sampler = rng.discrete_laplace if self.family is Family.LAPLACE else rng.discrete_gaussian
-        return sampler(self.scale) if size is None else sampler(self.scale, size)
+        if size is None:
+            return sampler(self.scale)
+        return sampler(self.scale, size)
 
 
 def laplace(scale: Number, sensitivity: Number = 1) -> IntegerNoise:
@@ -110,7 +130,7 @@ def gaussian(sigma: Number, sensitivity: Number = 1, dimension: int | None = Non
 
 def tail(family: Family, scale: Fraction, n: int) -> float:
     """P(|noise| ≥ n) of one coordinate."""
-    return (tails.laplace_tail if family is Family.LAPLACE else tails.gaussian_tail)(scale, n)
+    return SIZES[family].tail(scale, n)
 
 
 @lru_cache(maxsize=1024)

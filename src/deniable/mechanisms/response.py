@@ -97,7 +97,9 @@ class RandomizedResponse:
         values = [*data] if several else [data]
         indices = np.array([self._index(value) for value in values], np.int64)
         reports = [self.options[i] for i in self._reported(indices, rng)]
-        return reports if several else reports[0]
+        if several:
+            return reports
+        return reports[0]
 
     def _reported(self, indices: NDArray[np.int64], rng: Random) -> NDArray[np.int64]:
         """Each index as it is reported: the same work whatever it is, a lie being 1 to k − 1 further

@@ -36,12 +36,16 @@ class GridShape:
 
     @property
     def step(self) -> Fraction:
-        return Fraction(1) if self.granularity is None else exact(self.granularity)
+        if self.granularity is None:
+            return Fraction(1)
+        return exact(self.granularity)
 
     @property
     def rounding(self) -> float:
         """How far reading may move a coordinate, in grid units."""
-        return 0.0 if self.granularity is None else 0.5
+        if self.granularity is None:
+            return 0.0
+        return 0.5
 
     def units(self, name: str, value: Number) -> Fraction:
         """A scale in grid units, within what the samplers draw."""
@@ -54,16 +58,22 @@ class GridShape:
 
     def stated(self, value: Number) -> Number:
         """A scale in grid units as a loss states it: as it was given, where there is no grid."""
-        return value if self.granularity is None else plain(exact(value) / self.step)
+        if self.granularity is None:
+            return value
+        return plain(exact(value) / self.step)
 
     def measured(self, units: Number) -> Number:
         """Grid units in the data's own measure, exactly."""
-        return units if self.granularity is None else plain(exact(units) * self.step)
+        if self.granularity is None:
+            return units
+        return plain(exact(units) * self.step)
 
     def noisy(self, data: Any, noise: IntegerNoise, rng: Random) -> Any:
         """The coordinates of `data` with noise: one draw for a number, `dimension` draws for a vector."""
         values = grid.read(data, self.size, self.step)
-        g = None if self.granularity is None else self.step
+        g = None
+        if self.granularity is not None:
+            g = self.step
         if self.dimension is None:
             return grid.write(int(values[0]) + noise.draw(rng), g)
         return grid.write(grid.add(values, noise.draw(rng, self.dimension)), g)
@@ -118,7 +128,9 @@ def chosen(scale: Fraction, given: Number | None, real: bool, bits: int = 20) ->
     else about scale/2^bits."""
     if given is not None:
         return plain(grid.granularity(given))
-    return plain(grid.default_granularity(scale, bits)) if checks.flag("real", real) else None
+    if checks.flag("real", real):
+        return plain(grid.default_granularity(scale, bits))
+    return None
 
 
 def largest_scale(

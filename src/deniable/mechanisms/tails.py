@@ -40,7 +40,10 @@ def laplace_tail(scale: Fraction, n: int) -> float:
 def laplace_mean(scale: Fraction) -> float:
     """E|X| = 2a/(1 − a²) = 1/sinh(1/scale)."""
     x = float(1 / scale)
-    return 1 / math.sinh(x) if x < 700 else 0.0
+    # Beyond, sinh overflows, and the mean is below 1e-303.
+    if x < 700:
+        return 1 / math.sinh(x)
+    return 0.0
 
 
 def laplace_at_zero(scale: Fraction) -> float:
@@ -51,9 +54,9 @@ def laplace_at_zero(scale: Fraction) -> float:
 def laplace_norm_tail(scale: Fraction, dimension: int, n: int) -> float:
     """P(|X₁| + … + |X_k| ≥ n), exactly up to k = 4096 and by Chernoff beyond.
 
-    |X| is 0 or, with probability 2a/(1 + a), one more than a geometric number of failures. So the norm is m + NB(m, 1 −
-    a) with m binomial, and the tail of a negative binomial is an incomplete beta function: P(NB ≥ j) = I_a(j,
-    m).
+    |X| is 0 or, with probability 2a/(1 + a), one more than a geometric number of failures. So the norm is
+    m + NB(m, 1 − a) with m binomial, and the tail of a negative binomial is an incomplete beta function:
+    P(NB ≥ j) = I_a(j, m).
     """
     if n <= 0:
         return 1.0
@@ -62,6 +65,7 @@ def laplace_norm_tail(scale: Fraction, dimension: int, n: int) -> float:
     x = float(1 / scale)
     nonzeros = np.arange(1, dimension + 1, dtype=float)
     share = 2 * math.exp(-x) / (1 + math.exp(-x))
+    # e^(−x) is below every double: noise other than 0 is rarer than any number that is told here.
     if not share:
         return _SMALLEST
     weight = np.exp(
@@ -69,8 +73,10 @@ def laplace_norm_tail(scale: Fraction, dimension: int, n: int) -> float:
         + nonzeros * math.log(share)
         + (dimension - nonzeros) * math.log1p(-share)
     )
+    # Where the nonzeros alone reach n the tail is 1; elsewhere j ≥ 1, as the beta function asks.
     rest = np.maximum(n - nonzeros, 1.0)
     tails = np.where(nonzeros >= n, 1.0, special.betaincc(nonzeros, rest, -math.expm1(-x)))
+    # The gamma and beta functions err by far less than 1e-9 of themselves; all terms are positive.
     return min(1.0, float(np.sum(weight * tails)) * (1 + 1e-9) + _SMALLEST)
 
 
@@ -80,6 +86,7 @@ def _laplace_chernoff(scale: Fraction, dimension: int, n: int) -> float:
     b = float(1 / scale)
 
     def exponent(share: float) -> float:
+        # λ = share·b: the moment exists below b only.
         log_mgf = math.log(math.tanh(b / 2)) - math.log(math.tanh(b * (1 - share) / 2))
         return _minus(dimension * log_mgf, share * b * n)
 
@@ -103,24 +110,28 @@ def gaussian_tail(sigma: Fraction, n: int) -> float:
     if n <= 0:
         return 1.0
     if sigma <= _SUMMED:
+        # The table ends at 39σ, beyond which the tail is below the smallest double.
         tails = _gaussian_table(sigma)[0]
-        return min(1.0, float(tails[n]) * _UP + _SMALLEST) if n < len(tails) else _SMALLEST
+        if n < len(tails):
+            return min(1.0, float(tails[n]) * _UP + _SMALLEST)
+        return _SMALLEST
+    # Convex from σ on: there a term is at most its integral around it, else at most the one before it.
     from_ = n - Fraction(1, 2) if n - Fraction(1, 2) >= sigma else Fraction(n - 1)
     return min(1.0, 2 * float(special.ndtr(-float(from_ / sigma))) * _UP + _SMALLEST)
 
 
 def gaussian_mean(sigma: Fraction) -> float:
     """E|X|; beyond σ = 4096 its limit σ√(2/π), from which it differs by less than 1e-8 of itself."""
-    return _gaussian_table(sigma)[1] if sigma <= _SUMMED else float(sigma) * math.sqrt(2 / math.pi)
+    if sigma <= _SUMMED:
+        return _gaussian_table(sigma)[1]
+    return float(sigma) * math.sqrt(2 / math.pi)
 
 
 def gaussian_at_zero(sigma: Fraction) -> float:
     """P(X = 0) = 1/Z."""
-    return (
-        1 - float(_gaussian_table(sigma)[0][1])
-        if sigma <= _SUMMED
-        else 1 / (float(sigma) * math.sqrt(2 * math.pi))
-    )
+    if sigma <= _SUMMED:
+        return 1 - float(_gaussian_table(sigma)[0][1])
+    return 1 / (float(sigma) * math.sqrt(2 * math.pi))
 
 
 def gaussian_norm_tail(sigma: Fraction, dimension: int, n: int) -> float:
@@ -130,6 +141,7 @@ def gaussian_norm_tail(sigma: Fraction, dimension: int, n: int) -> float:
     if dimension == 1:
         return gaussian_tail(sigma, n)
     s = float(sigma)
+    # The best tilt is about the mean deviation n/k in units of σ; any other is valid, only less tight.
     top = max(1.0, n / (dimension * s)) * 2
 
     def exponent(tilt: float) -> float:
@@ -150,6 +162,7 @@ def _gaussian_log_mgf(sigma: Fraction, rate: float) -> float:
         t = rate * s
         return math.log(2 * (float(special.ndtr(t)) + 0.25 / (s * s))) + t * t / 2 + 1e-12
     x = np.arange(0, math.ceil(s * (39 + rate * s)) + 2, dtype=float)
+    # x and −x together: all but 0 count twice.
     log_terms = rate * x - x * x / (2 * s * s) + np.where(x > 0, math.log(2), 0.0)
     return float(special.logsumexp(log_terms)) - math.log(_gaussian_table(sigma)[2]) + 1e-10
 
@@ -179,11 +192,15 @@ def per_coordinate(beta: Fraction, dimension: int) -> float:
 def quantile(tail: Tail, beta: float, guess: float = 1.0) -> int:
     """The least t ≥ 0 with tail(t + 1) ≤ beta, that is P(|noise| > t) ≤ beta. `tail` falls."""
     low, high = -1, max(1, math.ceil(guess))
+    # Doubling first: a guess that is far too small costs a few tails, not many.
     while tail(high + 1) > beta:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if tail(middle + 1) <= beta else (middle, high)
+        if tail(middle + 1) <= beta:
+            high = middle
+        else:
+            low = middle
     return high
 
 
@@ -195,15 +212,21 @@ def largest_scale(tail: Callable[[Fraction], float], beta: float) -> float:
     while tail(Fraction(high)) <= beta:
         low, high = high, high * 2
     while high / low > 1 + 1e-12:
+        # The geometric middle: scales range over hundreds of powers of ten.
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if tail(Fraction(middle)) <= beta else (low, middle)
+        if tail(Fraction(middle)) <= beta:
+            low = middle
+        else:
+            high = middle
     return _down(low)
 
 
 def _down(x: float) -> float:
     """A shorter decimal at most `x`: 12 significant digits."""
     digits = 11 - math.floor(math.log10(x))
-    return float(f"{math.floor(x * (1 - 1e-13) * 10**digits)}e{-digits}") if abs(digits) < 280 else x
+    if abs(digits) < 280:
+        return float(f"{math.floor(x * (1 - 1e-13) * 10**digits)}e{-digits}")
+    return x
 
 
 def _least(exponent: Callable[[float], float], low: float, high: float) -> float:
@@ -220,4 +243,6 @@ def _minus(x: float, y: float) -> float:
 
 
 def _exp(x: float) -> float:
-    return math.exp(x) if x > -700 else _SMALLEST
+    if x > -700:
+        return math.exp(x)
+    return _SMALLEST

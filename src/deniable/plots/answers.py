@@ -199,7 +199,9 @@ def _written(value: float | int | None, low: float | int | None, high: float | i
 
 def _middle(heights: Sequence[Sequence[float]]) -> float:
     numbers = [h for row in heights for h in row if not math.isnan(h)]
-    return (max(numbers) + min(numbers)) / 2 if numbers else math.nan
+    if numbers:
+        return (max(numbers) + min(numbers)) / 2
+    return math.nan
 
 
 def _reach(heights: Sequence[float], side: Cells, sign: int) -> list[float]:

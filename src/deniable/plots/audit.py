@@ -128,7 +128,9 @@ def _roc(plane: Axes, finding: Finding, witness: Witness) -> None:
         heights, least, most = middle[:, 0] - middle[:, 1], low[:, 0] - high[:, 1], high[:, 0] - low[:, 1]
     else:
         heights, least, most = middle[:, 0], low[:, 0], high[:, 0]
-    wide = None if flat else np.maximum(0, [middle[:, 1] - low[:, 1], high[:, 1] - middle[:, 1]])
+    wide = None
+    if not flat:
+        wide = np.maximum(0, [middle[:, 1] - low[:, 1], high[:, 1] - middle[:, 1]])
     plane.errorbar(
         middle[:, 1], heights, xerr=wide, yerr=np.maximum(0, [heights - least, most - heights]),
         fmt="o-", color=COLOURS[1], markersize=3, linewidth=1, elinewidth=0.6, label="found (95 % intervals)",
@@ -158,7 +160,9 @@ def _scores(plane: Axes, finding: Finding, witness: Witness) -> None:
     """Steps of equal area for canaries in and out; the tails beyond the outermost cuts
     are drawn one step wide."""
     cuts, counts = _even(witness)
-    step = float(np.median(np.diff(cuts))) if len(cuts) > 1 else 1.0
+    step = 1.0
+    if len(cuts) > 1:
+        step = float(np.median(np.diff(cuts)))
     edges = np.concatenate([[cuts[0] - step], cuts, [cuts[-1] + step]])
     for k, (name, colour) in enumerate(((witness.first, COLOURS[1]), (witness.second, COLOURS[0]))):
         heights = counts[:, k] / np.maximum(np.diff(edges), 1e-300) * step
@@ -197,7 +201,9 @@ def _advantage(finding: Finding) -> float:
 
 
 def _short(name: str, most: int = 34) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
+    if len(name) <= most:
+        return name
+    return name[: most - 1] + "…"
 
 
 def _by_samples(plane: Axes, finding: Finding, witness: Witness) -> None:
@@ -215,8 +221,8 @@ def _by_samples(plane: Axes, finding: Finding, witness: Witness) -> None:
     plane.set_ylabel("certified ε")
     plane.set_xscale("log")
     ticks = [step * 10**power for power in range(2, 10) for step in (1, 3)]
-    shown = [tick for tick in ticks if sizes[0] <= tick <= sizes[-1]]
-    plane.set_xticks(shown, [f"{tick:,}" for tick in shown], fontsize=9)
+    within = [tick for tick in ticks if sizes[0] <= tick <= sizes[-1]]
+    plane.set_xticks(within, [f"{tick:,}" for tick in within], fontsize=9)
     plane.minorticks_off()
     plane.set_ylim(0, 1.3 * max(*bounds, finding.epsilon, float(finding.claim.epsilon), LEAST))
     plane.legend(frameon=False, fontsize=9, loc="upper left")

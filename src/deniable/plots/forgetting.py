@@ -20,8 +20,8 @@ def ways(
     title: str,
     path: Path,
 ) -> Path:
-    """Two bars for each way: membership advantage on the forgotten rows, and on those that stayed; beside its name
-    the cost over that of training and the distance from a model trained anew."""
+    """Two bars for each way: membership advantage on the forgotten rows, and on those that stayed; beside its
+    name the cost over that of training and the distance from a model trained anew."""
     picture, plane = axes(title=title, x="membership advantage", y="", width=8.0)
     names = [
         f"{name}\ncost {cost:.2g}, distance {distance:.2g}"

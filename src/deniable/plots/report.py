@@ -17,7 +17,8 @@ from deniable.plots import audit as pictures
 STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}"
     "h1{font-size:1.4rem}table{border-collapse:collapse}td,th{border-bottom:1px solid #ddd;padding:.3rem "
-    ".8rem;text-align:left}.violation{color:#b00020}.consistent{color:#00695c}img{max-width:100%}pre{background:#f6f6f6;padding:1rem;overflow:auto}"
+    ".8rem;text-align:left}.violation{color:#b00020}.consistent{color:#00695c}img{max-width:100%}"
+    "pre{background:#f6f6f6;padding:1rem;overflow:auto}"
 )
 MEANS = {
     Verdict.VIOLATION: "The claim is false, but for a chance of 1 − confidence.",
@@ -50,7 +51,9 @@ def report(finding: Finding, path: Path) -> Path:
 
 
 def _figures(finding: Finding) -> list[tuple[str, str]]:
-    at = f" at δ = {finding.delta:g}" if finding.delta else ""
+    at = ""
+    if finding.delta:
+        at = f" at δ = {finding.delta:g}"
     figures = [
         ("claimed", str(finding.claim)),
         ("certified", f"ε ≥ {down(finding.epsilon)}{at}, with confidence {finding.confidence:.10g}"),

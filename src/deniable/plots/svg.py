@@ -58,7 +58,9 @@ def _box(kind: str, x: float, y: float, width: float, height: float, more: str =
 
 
 def _text(x: float, y: float, words: str, anchor: str = "start", kind: str = "") -> str:
-    attribute = f' class="{kind}"' if kind else ""
+    attribute = ""
+    if kind:
+        attribute = f' class="{kind}"'
     return f'<text{attribute} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
@@ -69,11 +71,15 @@ def _told(mark: str, words: str) -> str:
 
 def _path(kind: str, points: Iterable[tuple[float, float]], close: bool = False) -> str:
     steps = " ".join(f"{'ML'[i > 0]}{x:.1f} {y:.1f}" for i, (x, y) in enumerate(points))
-    return f'<path class="{kind}" d="{steps}{" Z" if close else ""}"/>' if steps else ""
+    if steps:
+        return f'<path class="{kind}" d="{steps}{" Z" if close else ""}"/>'
+    return ""
 
 
 def _cut(words: str) -> str:
-    return words if len(words) <= LONGEST else words[: LONGEST - 1] + "…"
+    if len(words) <= LONGEST:
+        return words
+    return words[: LONGEST - 1] + "…"
 
 
 def _room(labels: Sequence[str]) -> float:
@@ -88,7 +94,9 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     [0.0, 500.0, 1000.0]
     """
     if not (math.isfinite(low) and math.isfinite(high) and high > low):
-        return [low] if math.isfinite(low) else [0.0]
+        if math.isfinite(low):
+            return [low]
+        return [0.0]
     rough = (high - low) / most
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
@@ -102,7 +110,9 @@ def short(x: float) -> str:
     >>> short(1500.0), short(0.25), short(2_000_000.0)
     ('1,500', '0.25', '2,000,000')
     """
-    return f"{x:,.0f}" if float(x).is_integer() and abs(x) < 1e12 else f"{x:.4g}"
+    if float(x).is_integer() and abs(x) < 1e12:
+        return f"{x:,.0f}"
+    return f"{x:.4g}"
 
 
 def _finite(*sides: Cells) -> list[float]:
@@ -113,7 +123,9 @@ def _span(values: Cells, low: Cells, high: Cells) -> tuple[float, float]:
     """What an axis must show: every bar from 0, and every interval that ends."""
     ends = [0.0, *_finite(values, low, high)]
     least, most = min(ends), max(ends)
-    return (least, most * 1.04 + (most == least)) if most > least else (least, least + 1)
+    if most > least:
+        return (least, most * 1.04 + (most == least))
+    return (least, least + 1)
 
 
 def _interval(value: float | None, low: float | None, high: float | None) -> str:
@@ -235,7 +247,9 @@ def heat(
         for j, column in enumerate(columns):
             if (i, j) in cells:
                 value, caption = cells[i, j]
-                weight = 0.06 + 0.44 * abs(value) / most if math.isfinite(value) else 0.0
+                weight = 0.0
+                if math.isfinite(value):
+                    weight = 0.06 + 0.44 * abs(value) / most
                 x = room + width * j
                 field = _box("track", x + 1, y + 1, width - 2, height - 2)
                 field += _box("heat", x + 1, y + 1, width - 2, height - 2, f' fill-opacity="{weight:.2f}"')
@@ -251,7 +265,9 @@ def _fitting(words: str, width: float) -> str:
     if len(words) <= most:
         return words
     number = words.split(" ", 1)[0]
-    return number if len(number) <= most else words[: most - 1] + "…"
+    if len(number) <= most:
+        return number
+    return words[: most - 1] + "…"
 
 
 # ------------------------------------------------------------------------------------------------ budgets

@@ -25,7 +25,7 @@ WORD = 64
 CELL = 16
 
 
-class Source(Protocol):
+class BitSource(Protocol):
     """Independent fair bits, read as unsigned integers of three widths."""
 
     def bits(self, n: int) -> NDArray[np.uint64]: ...
@@ -83,7 +83,7 @@ def rational(p: Fraction) -> Bounds:
     return lambda bits: ((p.numerator << bits) // p.denominator, -((-p.numerator << bits) // p.denominator))
 
 
-def extend(source: Source, u: int, bits: int) -> tuple[int, int]:
+def extend(source: BitSource, u: int, bits: int) -> tuple[int, int]:
     """More of the same uniform: at least 64 bits, and about twice as many in all, so
     that deep tails take few rounds."""
     for word in source.bits(max(1, bits // WORD)).tolist():
@@ -91,7 +91,7 @@ def extend(source: Source, u: int, bits: int) -> tuple[int, int]:
     return u, bits
 
 
-def is_below(source: Source, u: int, bits: int, x: Bounds) -> bool:
+def is_below(source: BitSource, u: int, bits: int, x: Bounds) -> bool:
     """Whether U < x, where U is the uniform whose first `bits` bits are `u`."""
     while True:
         low, high = x(bits)
@@ -102,7 +102,7 @@ def is_below(source: Source, u: int, bits: int, x: Bounds) -> bool:
         u, bits = extend(source, u, bits)
 
 
-def coins(source: Source, x: Bounds, n: int) -> NDArray[np.bool_]:
+def coins(source: BitSource, x: Bounds, n: int) -> NDArray[np.bool_]:
     """`n` independent events of probability x: 16 bits each, and more where 16 do not
     decide (one in 2^15 at most)."""
     u = source.cells(n)
@@ -114,7 +114,7 @@ def coins(source: Source, x: Bounds, n: int) -> NDArray[np.bool_]:
     return heads
 
 
-def invert(source: Source, u: int, bits: int, cumulative: Cumulative) -> int:
+def invert(source: BitSource, u: int, bits: int, cumulative: Cumulative) -> int:
     """The k with c(k) ≤ U < c(k + 1), c(0) = 0, where U is the uniform whose first `bits` bits are `u`.
 
     `cumulative(b)` gives integers low(1) ≤ low(2) ≤ … and a slack, with low(k) ≤ 2^b·c(k) ≤ low(k) + slack.

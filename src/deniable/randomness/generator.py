@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from deniable.errors import InvalidParameter
 from deniable.loss import Number, exact
 from deniable.randomness.certified import Bounds, coins, exponential, invert, is_below, rational, weighted
-from deniable.randomness.noise import CHUNK, Noise, noise
+from deniable.randomness.noise import CHUNK, NoiseSampler, noise
 
 Integers: TypeAlias = NDArray[np.int64]
 Booleans: TypeAlias = NDArray[np.bool_]
@@ -235,7 +235,7 @@ class _Batch:
     ready, and that would show in the time of a draw (a Spearman correlation of .09 with |value| at scale 10).
     """
 
-    def __init__(self, sampler: Noise) -> None:
+    def __init__(self, sampler: NoiseSampler) -> None:
         self.sampler = sampler
         self.values: list[int] = []
 

@@ -25,7 +25,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.randomness.certified import Source, complement, is_below
+from deniable.randomness.certified import BitSource, complement, is_below
 from deniable.randomness.table import Law, Table, table, unfold
 
 DIRECT_UP_TO = 8
@@ -39,7 +39,7 @@ HALF = 2.0**-32
 
 
 @dataclass(frozen=True)
-class Noise:
+class NoiseSampler:
     """Integers with P(x) ∝ exp(−f(|x|)), f(y) = y/scale, or y²/(2·scale²) if
     `quadratic`; x ≥ 0 only unless `signed`."""
 
@@ -67,13 +67,13 @@ class Noise:
     def table(self) -> Table:
         return table(self.law)
 
-    def draw(self, source: Source, n: int) -> NDArray[np.int64]:
+    def draw(self, source: BitSource, n: int) -> NDArray[np.int64]:
         """`n` independent values, in chunks that stay in the processor's cache."""
         if n <= CHUNK:
             return self._chunk(source, n)
         return np.concatenate([self._chunk(source, min(CHUNK, n - start)) for start in range(0, n, CHUNK)])
 
-    def _chunk(self, source: Source, n: int) -> NDArray[np.int64]:
+    def _chunk(self, source: BitSource, n: int) -> NDArray[np.int64]:
         if self.shift == 0:
             index = self.table.draw(source, n)
             return unfold(index) if self.signed else index
@@ -87,7 +87,7 @@ class Noise:
             places = places[~hits]
         return values
 
-    def _propose(self, source: Source, n: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def _propose(self, source: BitSource, n: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         block = self.table.draw(source, n)
         place = (
             uniform_bits(source, self.shift + 1, n)
@@ -102,7 +102,7 @@ class Noise:
         return ((block << self.shift) + place) ^ -sign, hits
 
     def _accept(
-        self, source: Source, block: NDArray[np.int64], inside: NDArray[np.int64]
+        self, source: BitSource, block: NDArray[np.int64], inside: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
         """Events of probability exp(−γ), one for each proposal: V ≥ 1 − exp(−γ) for a
         uniform V of 32 bits and more.
@@ -120,7 +120,7 @@ class Noise:
 
     def _settle(
         self,
-        source: Source,
+        source: BitSource,
         v: NDArray[np.uint32],
         gamma: NDArray[np.float64],
         block: NDArray[np.int64],
@@ -173,7 +173,7 @@ def one_minus_exp(gamma: NDArray[np.float64]) -> NDArray[np.float64]:
     return total
 
 
-def uniform_bits(source: Source, count: int, n: int) -> NDArray[np.int64]:
+def uniform_bits(source: BitSource, count: int, n: int) -> NDArray[np.int64]:
     """`n` uniform integers in [0, 2^count): int64, or Python integers where count > 62."""
     if count <= 16:
         return source.cells(n).astype(np.int64) >> (16 - count)
@@ -188,6 +188,6 @@ def uniform_bits(source: Source, count: int, n: int) -> NDArray[np.int64]:
 
 
 @lru_cache(maxsize=256)
-def noise(scale: Fraction, quadratic: bool = False, signed: bool = True) -> Noise:
+def noise(scale: Fraction, quadratic: bool = False, signed: bool = True) -> NoiseSampler:
     """The sampler of a scale, kept for the next draws."""
-    return Noise(scale, quadratic, signed)
+    return NoiseSampler(scale, quadratic, signed)

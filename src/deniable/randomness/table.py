@@ -11,7 +11,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.randomness.certified import CELL, WORD, Source, exp_bounds, invert, normalized
+from deniable.randomness.certified import CELL, WORD, BitSource, exp_bounds, invert, normalized
 
 GUIDED_FROM = 2048
 """Draws of at least this many use the guide of 2^16 cells; fewer search the thresholds with 64 bits each."""
@@ -85,13 +85,13 @@ class Table:
         inside = np.bincount(cells, minlength=1 << self.cell)
         return np.where(inside == 0, np.cumsum(inside), -1)
 
-    def draw(self, source: Source, n: int) -> NDArray[np.int64]:
+    def draw(self, source: BitSource, n: int) -> NDArray[np.int64]:
         """`n` independent indices."""
         if n < GUIDED_FROM:
             return self.search(source, source.bits(n) >> np.uint64(WORD - self.word))
         return self.look_up(source, source.cells(n) >> np.uint16(CELL - self.cell))
 
-    def look_up(self, source: Source, cells: NDArray[np.uint16]) -> NDArray[np.int64]:
+    def look_up(self, source: BitSource, cells: NDArray[np.uint16]) -> NDArray[np.int64]:
         """Indices of the uniforms that begin with `cells`."""
         index = self.guide.take(cells)
         open_ = np.flatnonzero(index < 0)
@@ -101,7 +101,7 @@ class Table:
         )
         return index
 
-    def search(self, source: Source, u: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def search(self, source: BitSource, u: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Indices of the uniforms whose first `word` bits are `u`."""
         index = np.searchsorted(self.thresholds, u, side="right").astype(np.int64)
         for i in np.flatnonzero(self.thresholds[np.maximum(index - 1, 0)] == u):

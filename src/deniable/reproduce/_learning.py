@@ -40,7 +40,9 @@ class Accuracy:
         return statistics.fmean(self.values)
 
     def __str__(self) -> str:
-        spread = f" ± {statistics.stdev(self.values):.2f}" if len(self.values) > 1 else ""
+        spread = ""
+        if len(self.values) > 1:
+            spread = f" ± {statistics.stdev(self.values):.2f}"
         return f"{self.mean:.2f}{spread}"
 
 

@@ -83,4 +83,6 @@ def run(out: Path, progress: Progress) -> Report:
 
 
 def _mark(found: bool) -> str:
-    return "found" if found else ""
+    if found:
+        return "found"
+    return ""

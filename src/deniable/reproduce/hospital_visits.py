@@ -91,7 +91,9 @@ def _truth(table: Any, text: str) -> dict[str, dict[str, Any]]:
 
 
 def _shown(truth: float) -> str:
-    return f"{truth:,.0f}" if truth.is_integer() else f"{truth:.4g}"
+    if truth.is_integer():
+        return f"{truth:,.0f}"
+    return f"{truth:.4g}"
 
 
 def _group(row: dict[str, Any], columns: list[str]) -> str:

@@ -62,7 +62,10 @@ def amplified_from(users: int) -> float:
     while low < high:
         middle = (low + high + 1) // 2
         fits = epsilon(Shuffled(users, Pure(middle / 100)), DELTA).upper <= EPSILON
-        low, high = (middle, high) if fits else (low, middle - 1)
+        if fits:
+            low = middle
+        else:
+            high = middle - 1
     return low / 100
 
 

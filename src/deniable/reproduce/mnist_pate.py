@@ -91,7 +91,8 @@ def run(out: Path, progress: Progress) -> Report:
             student = public.learn(bought.asked, bought.labels)
             predictions = public.predict(student, test[split.held])
             runs.append(_run(split, budget, bought, truth, predictions))
-            owner = owner or _owner(ensemble, bought) if budget == BUDGETS[-1][0] else owner
+            if budget == BUDGETS[-1][0]:
+                owner = owner or _owner(ensemble, bought)
     return _report(runs, owner, out)
 
 

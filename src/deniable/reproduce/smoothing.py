@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.accounting.input_noise import Gaussian, InputNoise, Laplace, Uniform
 from deniable.accounting.radius import by_definition
-from deniable.accounting.votes import bounds
+from deniable.accounting.radius.input_noise import Gaussian, InputNoise, Laplace, Uniform
+from deniable.accounting.radius.votes import bounds
 from deniable.datasets.real import load
 from deniable.plots import smooth as plots
 from deniable.reproduce import _learning
@@ -131,7 +131,9 @@ def _measure(setting: Setting) -> tuple[AccuracyCurve, Validity | None]:
         100 * float(np.mean([answer.abstained for answer in answers])),
         time.process_time() - start,
     )
-    validity = _attack(classifier, images[places], answers) if setting.name == ATTACKED else None
+    validity = None
+    if setting.name == ATTACKED:
+        validity = _attack(classifier, images[places], answers)
     return curve, validity
 
 

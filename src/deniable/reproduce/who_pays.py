@@ -121,11 +121,15 @@ def accuracy(runs: Sequence[tuple[GroupMeasures, ...]]) -> float:
 
 
 def label(arm: Arm) -> str:
-    return arm.words.removesuffix(", no noise") if arm.steps.epsilon is None else f"ε = {arm.steps.epsilon:g}"
+    if arm.steps.epsilon is None:
+        return arm.words.removesuffix(", no noise")
+    return f"ε = {arm.steps.epsilon:g}"
 
 
 def line(arm: Arm, rows: int, runs: Sequence[tuple[GroupMeasures, ...]]) -> tuple[object, ...]:
-    epsilon = "none" if arm.steps.epsilon is None else f"{arm.steps.epsilon:g}"
+    epsilon = "none"
+    if arm.steps.epsilon is not None:
+        epsilon = f"{arm.steps.epsilon:g}"
     words = arm.words.removesuffix(", no noise")
     figures = [accuracy(runs), *(mean(runs, name) for name in SHOWN)]
     return (

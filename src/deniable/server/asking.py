@@ -86,12 +86,16 @@ class Pending:
         except BaseException:
             self._turns.give(self._asked)
             raise
-        return self.finish() if self.rest <= 0 else None
+        if self.rest <= 0:
+            return self.finish()
+        return None
 
     @property
     def rest(self) -> float:
         """Seconds until the answer may be given, as things stand."""
-        return 0.0 if self._reply is None else self._reply.pace.rest
+        if self._reply is None:
+            return 0.0
+        return self._reply.pace.rest
 
     def finish(self) -> Answer:
         """Keep the answer, and give it."""

@@ -176,7 +176,9 @@ def made_up(
 def neighbours(table: TableInfo, unit: Unit) -> tuple[pa.Table, pa.Table]:
     """Some units at the low ends, and the same with one more at the high ends."""
     others = [(i + 1, False) for i in range(OTHERS)]
-    rows = unit.max_rows or 1 if unit.kind is UnitKind.COLUMN else 1
+    rows = 1
+    if unit.kind is UnitKind.COLUMN:
+        rows = unit.max_rows or 1
     extra = [(OTHERS + 1, True)] * min(rows, 1000)
     return _rows(table, unit, others), _rows(table, unit, others + extra)
 
@@ -201,7 +203,9 @@ def _identity(column: ColumnInfo, who: int) -> Any:
         case Kind.BOOLEAN:
             return bool(who % 2)
         case _:
-            return Decimal(who) if column.type.kind is Kind.DECIMAL else who
+            if column.type.kind is Kind.DECIMAL:
+                return Decimal(who)
+            return who
 
 
 def _cell(column: ColumnInfo, high: bool) -> Any:
@@ -211,7 +215,9 @@ def _cell(column: ColumnInfo, high: bool) -> Any:
     number = Fraction(1 if high else 0) if end is None else end
     match column.type.kind:
         case Kind.TEXT:
-            return "b" if high else "a"
+            if high:
+                return "b"
+            return "a"
         case Kind.DATE:
             return date(2000, 1, 2 if high else 1)
         case Kind.TIMESTAMP:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from deniable.datasets.visits import visits
 from deniable.guarantee import Budget
 from deniable.server import audits
-from deniable.server.console.ask import START
+from deniable.server.console.pages.ask import START
 from deniable.server.console.recent import remember
 from deniable.server.data.declaration import Declaration
 from deniable.server.people.rights import Caller, Role
@@ -81,7 +81,9 @@ def fill(service: Service, tell: Tell, *, patients: int = 20_000) -> dict[str, s
     pq.write_table(visits(patients), data / "visits.parquet")
     roster, (owner, *others) = service.roster, PEOPLE
     first = roster.first_owner(owner[0])
-    passwords = {} if first is None else {owner[0]: first}
+    passwords = {}
+    if first is not None:
+        passwords = {owner[0]: first}
     passwords |= {name: roster.add(owner[0], name, (role,)) for name, role in others}
     callers = {name: Caller(name, frozenset({role})) for name, role in PEOPLE}
     tell("Registering the data set visits")

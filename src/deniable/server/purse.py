@@ -50,7 +50,9 @@ class Purses:
 
     def take(self, preview: Preview, account: str, purse: Purse | None) -> Hold:
         """Take what a question costs from the caps."""
-        cost = 0.0 if preview.free else preview.epsilon
+        cost = 0.0
+        if not preview.free:
+            cost = preview.epsilon
         day = datetime.now(UTC).date().isoformat()
         self._take(account, day, purse, cost)
         return Hold(partial(self._put_back, account, day, purse, cost))
@@ -73,7 +75,9 @@ class Purses:
         here = (table.c.account == account) & (table.c.day == day)
         with self._state.writing() as connection:
             row = connection.execute(sa.select(table.c.epsilon).where(here).with_for_update()).first()
-            spending = 0.0 if row is None else float(row[0])
+            spending = 0.0
+            if row is not None:
+                spending = float(row[0])
             if spending + cost > cap:
                 raise _over("today", cost, spending, cap)
             if row is None:

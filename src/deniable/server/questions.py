@@ -1,7 +1,8 @@
 """A question as every door brings it: the text, and on which terms. Numbers are exact, so that one question
 has one price and one answer.
 
->>> Question.of("SELECT COUNT(*) FROM visits", epsilon="0.10") == Question.of("SELECT COUNT(*) FROM visits", epsilon=0.1)
+>>> text = "SELECT COUNT(*) FROM visits"
+>>> Question.of(text, epsilon="0.10") == Question.of(text, epsilon=0.1)
 True
 """
 

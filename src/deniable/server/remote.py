@@ -166,7 +166,9 @@ class Remote(Original):
         """Your entries of the journal, newest last."""
         entries: list[dict[str, Any]] = []
         while True:
-            after = entries[-1]["seq"] if entries else 0
+            after = 0
+            if entries:
+                after = entries[-1]["seq"]
             page = self._call("GET", f"/v1/ledger/entries?most=1000&after={after}")
             entries += page
             if len(page) < 1000:
@@ -192,7 +194,9 @@ class Remote(Original):
     def _call(self, method: str, path: str, body: Any = None, *, key: str | None = None) -> Any:
         head = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         head |= {} if key is None else {"Idempotency-Key": key}
-        text = None if body is None else json.dumps(body)
+        text = None
+        if body is not None:
+            text = json.dumps(body)
         with self._turn:
             status, reply = self._sent(method, path, text, head)
         if status >= 300:
@@ -251,7 +255,9 @@ def _body(text: str, terms: dict[str, Any]) -> dict[str, Any]:
 
 def _digits(value: Number) -> str | int | float:
     """A fraction in the decimal digits of the nearest float; numbers as they are."""
-    return value if isinstance(value, int | float) else repr(float(value))
+    if isinstance(value, int | float):
+        return value
+    return repr(float(value))
 
 
 def _read(response: http.client.HTTPResponse) -> Any:
@@ -299,4 +305,6 @@ def _error(status: int, said: Any) -> DeniableError:
         return AlreadyPaid(message, entry=int(body.get("entry") or 0))
     if isinstance(kind, type) and issubclass(kind, DeniableError):
         return kind(message)
-    return InvalidParameter(message) if status < 500 else LedgerError(message)
+    if status < 500:
+        return InvalidParameter(message)
+    return LedgerError(message)

@@ -45,7 +45,9 @@ class Listeners:
     def where(self, settings: Settings) -> str:
         """The addresses, as they are told to people."""
         scheme = "https" if settings.tls else "http"
-        wire = "" if self.wire is None else f", postgresql://{address(self.wire)}"
+        wire = ""
+        if self.wire is not None:
+            wire = f", postgresql://{address(self.wire)}"
         return f"{scheme}://{address(self.http)}{wire}"
 
     def close(self) -> None:
@@ -114,7 +116,9 @@ class Doors:
     @property
     def where(self) -> str:
         scheme = "https" if self.service.settings.tls else "http"
-        wire = "" if self.wire is None else f", postgresql://{self.wire}"
+        wire = ""
+        if self.wire is not None:
+            wire = f", postgresql://{self.wire}"
         return f"{scheme}://{self.http}{wire}"
 
     def stop(self) -> None:
@@ -161,7 +165,9 @@ class Impatient(H11Protocol):
 
 
 def _config(settings: Settings, app: object) -> uvicorn.Config:
-    tls = settings.certificate if settings.tls else None
+    tls = None
+    if settings.tls:
+        tls = settings.certificate
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
         ssl_certfile=tls,

@@ -39,7 +39,9 @@ class Address(NamedTuple):
         return loopback(self.host)
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        if ":" in self.host:
+            return f"[{self.host}]:{self.port}"
+        return f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True)
@@ -221,7 +223,9 @@ def _value(name: str, value: Any, base: Path) -> Any:
         case "roots":
             return tuple((base / _text(name, each)).resolve() for each in _list(name, value))
         case "http" | "wire":
-            return None if value is False and name == "wire" else _address(name, _text(name, value))
+            if value is False and name == "wire":
+                return None
+            return _address(name, _text(name, value))
         case "engines" | "caps" | "rates" | "oidc":
             return _part(name, value)
         case "proxy" | "second_person":

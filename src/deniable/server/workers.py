@@ -62,7 +62,9 @@ class Workers:
             return process
         log.error("A process of the service ended with the code %s; another is started.", process.exitcode)
         self._stopping.wait(PAUSE)
-        return process if self._stopping.is_set() else self._started()
+        if self._stopping.is_set():
+            return process
+        return self._started()
 
     def _end(self) -> None:
         for process in self._processes:

@@ -8,7 +8,8 @@ hockey-stick profile. docs/theory/smoothing.md has the proofs, docs/guide/smooth
 
 from __future__ import annotations
 
-from deniable.accounting.input_noise import (
+from deniable.accounting.radius import lecture, radii, radius
+from deniable.accounting.radius.input_noise import (
     Ablation,
     Gaussian,
     InputNoise,
@@ -19,9 +20,8 @@ from deniable.accounting.input_noise import (
     Releases,
     Uniform,
 )
-from deniable.accounting.radius import lecture, radii, radius
-from deniable.accounting.robustness import RadiusCertificate
-from deniable.accounting.votes import Looks
+from deniable.accounting.radius.robustness import RadiusCertificate
+from deniable.accounting.radius.votes import Looks
 from deniable.smooth.decision import Sampling
 from deniable.smooth.mechanism import NoisyInput
 from deniable.smooth.planner import fewest_samples, looks_for, needed_probability, samples_for

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from deniable.accounting.votes import DEFAULT_ALPHA
+from deniable.accounting.radius.votes import DEFAULT_ALPHA
 from deniable.errors import InvalidParameter
 from deniable.smooth.draws import noise_of
 from deniable.smooth.modules import ModuleClassifier
-from deniable.smooth.smoothed import Certified, Smoothed, Watch
+from deniable.smooth.smoothed import Certified, Smoothed, Watch, watched
 from deniable.smooth.training import projected, unit
 from deniable.smooth.validity import Validity
 
@@ -56,7 +56,7 @@ def attack(
     points = np.array([np.asarray(x) for x in inputs])
     parts = list(range(0, len(points), effort.together))
     batches = []
-    for i in parts if watch is None else watch(parts, "Attacking"):
+    for i in watched(parts, "Attacking", watch):
         some = slice(i, i + effort.together)
         labels = [answer.label or 0 for answer in answers[some]]
         radii = [answer.radius for answer in answers[some]]
@@ -81,7 +81,7 @@ def flips(
     pairs = [(x, answer) for x, answer in zip(moved, answers, strict=True) if answer.radius > 0]
     outcomes = [
         (smoothed.predict(x, samples=samples, alpha=alpha), answer.label)
-        for x, answer in (pairs if watch is None else watch(pairs, "Voting"))
+        for x, answer in watched(pairs, "Voting", watch)
     ]
     wrong = sum(label is not None and label != claim for label, claim in outcomes)
     own = max((1 - answer.confidence for _, answer in pairs), default=0.0)
@@ -122,17 +122,17 @@ def _moved(
 
 
 def _inside(
-    moved: NDArray[Any], points: NDArray[Any], radii: NDArray[np.float32], norm: float
+    inputs: NDArray[Any], points: NDArray[Any], radii: NDArray[np.float32], norm: float
 ) -> NDArray[Any]:
     """Drawn back a little where rounding has put an input beyond its radius."""
     while True:
-        away = (moved.astype(np.float64) - points).reshape(len(points), -1)
+        away = (inputs.astype(np.float64) - points).reshape(len(points), -1)
         beyond = np.linalg.norm(away, norm, axis=1) > radii * (1 - 1e-6)
         beyond &= np.abs(away).max(axis=1) > 0
         if not beyond.any():
-            return moved
-        moved = moved.copy()
-        moved[beyond] = points[beyond] + (1 - 1e-4) * (moved[beyond] - points[beyond])
+            return inputs
+        inputs = inputs.copy()
+        inputs[beyond] = points[beyond] + (1 - 1e-4) * (inputs[beyond] - points[beyond])
 
 
 def _steepest(slope: torch.Tensor, share: float = 0.05) -> torch.Tensor:

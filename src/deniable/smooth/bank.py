@@ -28,7 +28,7 @@ from deniable.errors import InvalidParameter
 from deniable.smooth.decision import OPEN, Sampling, StoppingRule
 from deniable.smooth.draws import check_input, noise_of
 from deniable.smooth.modules import ModuleClassifier
-from deniable.smooth.smoothed import Certified, Smoothed, Watch, certified_from, stages
+from deniable.smooth.smoothed import Certified, Smoothed, Watch, certified_from, stages, watched
 
 Integers = NDArray[np.int64]
 
@@ -77,7 +77,9 @@ def certify_with_bank(
 
 def split(model: nn.Module) -> tuple[nn.Sequential, nn.Sequential]:
     """The affine layers in front, and the others. `InvalidParameter` if there is nothing to save."""
-    layers = list(model) if isinstance(model, nn.Sequential) else []
+    layers = []
+    if isinstance(model, nn.Sequential):
+        layers = list(model)
     front = next((i for i, layer in enumerate(layers) if not isinstance(layer, AFFINE)), len(layers))
     if not any(isinstance(layer, WORK) for layer in layers[:front]):
         raise InvalidParameter(
@@ -141,7 +143,7 @@ class _Run:
     @torch.inference_mode()
     def _vote(self, bank: torch.Tensor, watch: Watch | None) -> None:
         going = [i for i, tally in enumerate(self.tallies) if not tally.done]
-        for i in going if watch is None else watch(going, "Certifying"):
+        for i in watched(going, "Certifying", watch):
             parts = [self._labels(bank[j : j + ROWS], self.images[i]) for j in range(0, len(bank), ROWS)]
             self._count(self.tallies[i], torch.cat(parts).cpu().numpy())
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.accounting.input_noise import InputNoise
 from deniable.accounting.radius import radii
-from deniable.accounting.votes import DEFAULT_ALPHA, Looks, bounds, hopes
+from deniable.accounting.radius.input_noise import InputNoise
+from deniable.accounting.radius.votes import DEFAULT_ALPHA, Looks, bounds, hopes
 from deniable.errors import InvalidParameter
 
 Array = NDArray[np.float64]

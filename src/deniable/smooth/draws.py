@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.accounting.input_noise import (
+from deniable.accounting.radius.input_noise import (
     Ablation,
     Gaussian,
     InputNoise,
@@ -93,7 +93,9 @@ def positions(noise: Ablation, shape: tuple[int, ...]) -> tuple[int, ...] | None
     """The shape of the pixels of an input: all of it, or what follows the channels in front."""
     if int(np.prod(shape)) == noise.pixels:
         return shape
-    return shape[1:] if len(shape) == 3 and int(np.prod(shape[1:])) == noise.pixels else None
+    if len(shape) == 3 and int(np.prod(shape[1:])) == noise.pixels:
+        return shape[1:]
+    return None
 
 
 # ------------------------------------------------------------------------------------------------ continuous

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.accounting.input_noise import InputNoise
+from deniable.accounting.radius.input_noise import InputNoise
 from deniable.errors import InvalidParameter
 from deniable.loss import Loss
 from deniable.mechanism import Random
@@ -27,7 +27,7 @@ class NoisyInput:
                the theorem up to rounding.
     Reference: Lecuyer et al. 2019; Cohen, Rosenfeld, Kolter 2019.
 
-    >>> from deniable.accounting.input_noise import Laplace
+    >>> from deniable.accounting.radius.input_noise import Laplace
     >>> private = NoisyInput(Laplace(2), radius=1)
     >>> private.loss, str(private.unit)
     (LaplaceNoise(multiplier=2), 'an input moved by at most 1 in the ℓ1 norm')

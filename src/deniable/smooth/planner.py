@@ -10,9 +10,9 @@ from functools import lru_cache
 from scipy.special import betainc
 
 from deniable.accounting import proportion
-from deniable.accounting.input_noise import InputNoise
 from deniable.accounting.radius import radii
-from deniable.accounting.votes import DEFAULT_ALPHA, Looks, bounds
+from deniable.accounting.radius.input_noise import InputNoise
+from deniable.accounting.radius.votes import DEFAULT_ALPHA, Looks, bounds
 from deniable.errors import InvalidParameter
 
 MOST_SAMPLES = 2**40
@@ -27,15 +27,20 @@ def needed_probability(
     """The least p_a that certifies `radius` if no more is known of the others than 1 −
     p_a, rounded up; 1 if none does.
 
-    >>> from deniable.accounting.input_noise import Gaussian
+    >>> from deniable.accounting.radius.input_noise import Gaussian
     >>> round(needed_probability(Gaussian(0.25), 0.5), 4)
     0.9772
     """
     low, high = 0.0, 1.0
     while high - low > 1e-12 * (1 - low) + 1e-15:
         middle = (low + high) / 2
-        reach = float(radii(noise, middle, 1 - middle, norm, dimension)) if middle < 1 else math.inf
-        low, high = (low, middle) if reach >= radius else (middle, high)
+        reach = math.inf
+        if middle < 1:
+            reach = float(radii(noise, middle, 1 - middle, norm, dimension))
+        if reach >= radius:
+            high = middle
+        else:
+            low = middle
         if middle in (0.0, 1.0):
             break
     return high
@@ -64,7 +69,7 @@ def looks_for(
     """Looks that decide one given radius soon: the first where a unanimous vote could,
     then twice as many each time.
 
-    >>> from deniable.accounting.input_noise import Gaussian
+    >>> from deniable.accounting.radius.input_noise import Gaussian
     >>> looks_for(Gaussian(0.25), 0.5, 10_000).sizes
     (409, 818, 1636, 3272, 6544, 10000)
     """
@@ -74,7 +79,9 @@ def looks_for(
         8
     ):  # more looks make the share of each smaller and the first look larger: settled after a round or two
         first = fewest_samples(probability, Looks(sizes, alpha).share, runner_up=runner_up)
-        count = max(1, math.ceil(math.log(samples / first, GROWTH))) + 1 if first < samples else 1
+        count = 1
+        if first < samples:
+            count = max(1, math.ceil(math.log(samples / first, GROWTH))) + 1
         next_sizes = (*(first * GROWTH**i for i in range(count - 1)), samples) if count > 1 else (samples,)
         if next_sizes == sizes:
             break
@@ -99,7 +106,7 @@ def samples_for(
     Left out, p_b is 1 − p_a. Three classes or more, so that both sides share α. `InvalidParameter` if the
     radius lies beyond what these probabilities have.
 
-    >>> from deniable.accounting.input_noise import Gaussian
+    >>> from deniable.accounting.radius.input_noise import Gaussian
     >>> samples_for(Gaussian(0.25), 0.5, p_a=0.99)
     2473
     """
@@ -129,8 +136,13 @@ def _unlucky(n: int, p: float, missed: float) -> int:
     low, high = 0, n
     while low < high:
         middle = (low + high + 1) // 2
-        below = float(betainc(n - middle + 1, middle, 1 - p)) if p < 1 else 0.0
-        low, high = (middle, high) if below <= missed else (low, middle - 1)
+        below = 0.0
+        if p < 1:
+            below = float(betainc(n - middle + 1, middle, 1 - p))
+        if below <= missed:
+            low = middle
+        else:
+            high = middle - 1
     return low
 
 
@@ -146,5 +158,8 @@ def _least(holds: Callable[[int], bool]) -> int:
             )
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
+        if holds(middle):
+            high = middle
+        else:
+            low = middle
     return high

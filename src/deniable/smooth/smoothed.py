@@ -1,7 +1,7 @@
 """A classifier smoothed by noise: what it answers, and how far its answer certainly holds.
 
 >>> import numpy as np
->>> from deniable.accounting.input_noise import Gaussian
+>>> from deniable.accounting.radius.input_noise import Gaussian
 >>> from deniable.randomness import SeededRandom
 >>> def side(points):  # which side of the line x₀ = 0
 ...     return (points[:, 0] > 0).astype(np.int64)
@@ -21,9 +21,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from deniable.accounting.input_noise import InputNoise
-from deniable.accounting.robustness import Evaluation, RadiusCertificate, Votes, certify_radius
-from deniable.accounting.votes import DEFAULT_ALPHA, Looks, winner
+from deniable.accounting.radius.input_noise import InputNoise
+from deniable.accounting.radius.robustness import Evaluation, RadiusCertificate, Votes, certify_radius
+from deniable.accounting.radius.votes import DEFAULT_ALPHA, Looks, winner
 from deniable.errors import InvalidParameter
 from deniable.randomness import SecureRandom
 from deniable.randomness.generator import Generator
@@ -100,7 +100,9 @@ class Smoothed:
     @property
     def metric(self) -> float:
         """The p of the ℓp norm that radii are in."""
-        return self.noise.norm if self.norm is None else self.norm
+        if self.norm is None:
+            return self.noise.norm
+        return self.norm
 
     # ---------------------------------------------------------------------------------------------- answers
 
@@ -115,7 +117,9 @@ class Smoothed:
         2019; Hung, Fithian 2019).
         """
         label = int(winner(self.counts(x, samples), alpha)[0])
-        return None if label < 0 else label
+        if label < 0:
+            return None
+        return label
 
     def certify(self, x: ArrayLike, sampling: Sampling | None = None) -> Certified:
         """The answer at `x` and a radius within which it certainly holds, or an abstention."""
@@ -132,8 +136,7 @@ class Smoothed:
     ) -> list[Certified]:
         """`certify` for each input, with fresh noise for each; `watch(items, words)` may
         draw a progress bar."""
-        track = watch or _unwatched
-        return [self.certify(x, sampling) for x in track(list(inputs), "Certifying")]
+        return [self.certify(x, sampling) for x in watched(list(inputs), "Certifying", watch)]
 
     def rule(self, plan: Sampling, dimension: int) -> StoppingRule:
         """How this plan turns votes into radii; looks at one size, or at several where
@@ -254,5 +257,8 @@ def _input(x: ArrayLike) -> Array:
     return array
 
 
-def _unwatched(items: Sequence[Item], words: str) -> Iterable[Item]:
-    return items
+def watched(items: Sequence[Item], words: str, watch: Watch | None) -> Iterable[Item]:
+    """The items, told to `watch` as they pass, if there is one."""
+    if watch is None:
+        return items
+    return watch(items, words)

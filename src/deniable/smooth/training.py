@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from deniable.accounting.input_noise import InputNoise
+from deniable.accounting.radius.input_noise import InputNoise
 from deniable.errors import InvalidParameter
 from deniable.randomness import SecureRandom
 from deniable.randomness.generator import Generator
 from deniable.smooth.draws import noisy_copies
-from deniable.smooth.smoothed import Watch
+from deniable.smooth.smoothed import Watch, watched
 
 
 class TrainingMethod(StrEnum):
@@ -94,7 +94,7 @@ def train(
     )
     model.train()
     steps = list(range(schedule.epochs * per_epoch))
-    for step in steps if watch is None else watch(steps, "Training"):
+    for step in watched(steps, "Training", watch):
         if step % per_epoch == 0:
             order = source.permutation(len(x))
         rows = order[(step % per_epoch) * schedule.batch :][: schedule.batch]

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc
 
-from deniable.accounting.input_noise import InputNoise
 from deniable.accounting.radius import radius
+from deniable.accounting.radius.input_noise import InputNoise
 from deniable.smooth.decision import OPEN, Integers, StoppingRule
 from deniable.smooth.smoothed import Certified
 
@@ -36,7 +36,9 @@ class Validity:
     @property
     def p_value(self) -> float:
         """The chance of so many errors or more, if the claim were true."""
-        return float(betainc(self.wrong, self.runs - self.wrong + 1, self.alpha)) if self.wrong else 1.0
+        if self.wrong:
+            return float(betainc(self.wrong, self.runs - self.wrong + 1, self.alpha))
+        return 1.0
 
     @property
     def broken(self) -> bool:

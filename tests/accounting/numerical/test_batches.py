@@ -17,9 +17,10 @@ from scipy import integrate, special, stats
 
 from deniable import accounting
 from deniable.accounting import numerical
-from deniable.accounting.numerical import allocation, samples
-from deniable.accounting.numerical.finite import Finite, response
-from deniable.accounting.numerical.pairs import Gaussian, Laplace
+from deniable.accounting.numerical import samples
+from deniable.accounting.numerical.pairs import allocation
+from deniable.accounting.numerical.pairs.continuous import Gaussian, Laplace
+from deniable.accounting.numerical.pairs.finite import Finite, response
 from deniable.errors import InvalidLoss, Unaccountable
 from deniable.loss import (
     SHUFFLED,

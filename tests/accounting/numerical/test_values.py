@@ -13,7 +13,7 @@ from scipy import integrate, optimize
 from scipy.special import ndtr
 
 from deniable.accounting import numerical
-from deniable.accounting.numerical.search import epsilon_bounds
+from deniable.accounting.numerical.lattice.search import epsilon_bounds
 from deniable.accounting.numerical.terms import cases
 from deniable.loss import (
     WITHOUT_REPLACEMENT,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from deniable import accounting
-from deniable.accounting.gaussian import hockey_stick
+from deniable.accounting.methods.gaussian import hockey_stick
 from deniable.errors import InvalidParameter
 from deniable.learn.bounded import lengths
 from deniable.learn.convex import (

@@ -25,7 +25,7 @@ from deniable.learn.sgd import DPSGD, make_private, resume, train
 from deniable.learn.sgd.checkpoint import Checkpoint
 from deniable.learn.sgd.trainer import Trainer
 from deniable.ledger import Account, EntryKind, Filter, Ledger
-from deniable.ledger.chain import Head
+from deniable.ledger.journal.chain import Head
 from deniable.loss import Loss
 from deniable.randomness import SecureRandom
 from tests.learn.sgd import runs

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from deniable.accounting import epsilon
-from deniable.accounting.charges import charge
+from deniable.accounting.filters.charges import charge
 from deniable.errors import InvalidQuery
 from deniable.loss import DiscreteGaussianNoise, DiscreteLaplaceNoise, Zcdp
 from deniable.randomness import SeededRandom

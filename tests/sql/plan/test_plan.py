@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deniable.accounting import pure
-from deniable.accounting.charges import charge
+from deniable.accounting.filters.charges import charge
+from deniable.accounting.methods import pure
 from deniable.errors import InvalidParameter, InvalidQuery
 from deniable.guarantee import Budget
 from deniable.ledger import Ledger

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from deniable.accounting.numerical.lattice.search import delta_bounds, epsilon_bounds
+from deniable.accounting.numerical.lattice.sweep import profile_bounds
 from deniable.accounting.numerical.rounding import Array
-from deniable.accounting.numerical.search import delta_bounds, epsilon_bounds
-from deniable.accounting.numerical.sweep import profile_bounds
 from deniable.accounting.numerical.terms import cases, lower_cases
 from deniable.accounting.refusals import guarded
 from deniable.errors import InvalidParameter

@@ -43,7 +43,9 @@ def coarse(steps: Mapping[Loss, int]) -> tuple[dict[Loss, int], dict[Loss, int]]
         return None
     grid = replace(FINE, parts=_parts(steps))
     above, below = _rounded(steps, 0, grid), _rounded(steps, 1, grid)
-    return (above, below) if grid.parts or len(above) + len(below) < len(steps) else None
+    if grid.parts or len(above) + len(below) < len(steps):
+        return (above, below)
+    return None
 
 
 def less_revealing(steps: Mapping[Loss, int]) -> dict[Loss, int] | None:
@@ -52,11 +54,15 @@ def less_revealing(steps: Mapping[Loss, int]) -> dict[Loss, int] | None:
     if len(steps) <= MANY:
         return None
     below = _rounded(steps, 1, ROUGH)
-    return below if 3 * len({_noise(node) for node in below}) < len(steps) else None
+    if 3 * len({_noise(node) for node in below}) < len(steps):
+        return below
+    return None
 
 
 def _noise(node: Loss) -> Loss:
-    return node.of if isinstance(node, Sampled) else node
+    if isinstance(node, Sampled):
+        return node.of
+    return node
 
 
 def _parts(steps: Mapping[Loss, int]) -> int:
@@ -70,7 +76,9 @@ def _parts(steps: Mapping[Loss, int]) -> int:
     squares = sum(times * s * s for s, times in sizes)
     unit = NEAR * squares / sum(times * s for s, times in sizes)
     unit = min(unit, math.sqrt(NEAR * squares / sum(times for _, times in sizes)))
-    return math.ceil(1 / unit) if 0 < unit < math.inf else 0
+    if 0 < unit < math.inf:
+        return math.ceil(1 / unit)
+    return 0
 
 
 def _atom(node: Loss) -> Fraction | None:
@@ -99,10 +107,14 @@ def _rounded(steps: Mapping[Loss, int], up: int, grid: NoiseGrid) -> dict[Loss, 
 def _moved(node: Loss, up: int, grid: NoiseGrid) -> Loss | None:
     """A loss with as much noise or less, or with more (`up`); None where more is so much that nothing
     shows."""
-    s = _atom(node) if grid.parts else None
+    s = None
+    if grid.parts:
+        s = _atom(node)
     if s is not None:
         count = math.floor(s * grid.parts) if up else math.ceil(s * grid.parts)
-        return _with_atom(node, Fraction(count, grid.parts)) if count else None
+        if count:
+            return _with_atom(node, Fraction(count, grid.parts))
+        return None
     match node:
         case LaplaceNoise(multiplier):
             return LaplaceNoise(_near(exact(multiplier), grid.laplace, up))

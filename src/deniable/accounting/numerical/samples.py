@@ -11,13 +11,13 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import bdtrc
 
-from deniable.accounting.numerical import allocation, copied
-from deniable.accounting.numerical.either import Either
-from deniable.accounting.numerical.finite import Finite
-from deniable.accounting.numerical.pairs import Gaussian, Pair, SampledShape, Symmetrised
+from deniable.accounting.numerical.pairs import allocation, copies
+from deniable.accounting.numerical.pairs.continuous import Gaussian, Pair, SampledShape, Symmetrised
+from deniable.accounting.numerical.pairs.either import Either
+from deniable.accounting.numerical.pairs.finite import Finite
+from deniable.accounting.numerical.pairs.shifted import GaussianMixture
+from deniable.accounting.numerical.pairs.triangle import triangle
 from deniable.accounting.numerical.rounding import Array
-from deniable.accounting.numerical.shifted import GaussianMixture
-from deniable.accounting.numerical.triangle import triangle
 
 RARE = 1e-40
 """Counts of records rarer than this together are charged as revealed."""
@@ -48,7 +48,9 @@ def attained(pair: Pair) -> KnownPairs:
 
 def mix(pair: Pair, rate: float) -> Pair:
     """The pair behind a sample that holds the record with probability `rate`."""
-    return pair if rate == 1 else SampledShape(pair, rate)
+    if rate == 1:
+        return pair
+    return SampledShape(pair, rate)
 
 
 _allocated: Callable[..., Pair] = lru_cache(maxsize=64)(allocation.allocated)
@@ -87,7 +89,10 @@ def over(cap: int, rows: int, rate: float) -> float:
     """P(Binomial(rows − 1, rate) ≥ cap), rounded up: that the others alone fill the lot."""
     if rows <= cap:
         return 0.0
-    tail = float(bdtrc(cap - 1, rows - 1, rate)) if rate < 1 else 1.0
+    tail = 1.0
+    if rate < 1:
+        tail = float(bdtrc(cap - 1, rows - 1, rate))
+    # bdtrc errs by far less than 1e-6 of itself, and 1e-300 covers what underflows.
     return min(1.0, tail * (1 + 1e-6) + 1e-300)
 
 
@@ -106,16 +111,15 @@ def drawn(inside: Callable[[int], KnownPairs], draws: int, rows: int) -> KnownPa
         pairs.append(answer.upper)
     single = pairs[0]
     if isinstance(single, Gaussian) and not single.left and len(weights) > 2:
-        copies, shares = tuple(map(float, range(len(weights)))), tuple(weights.tolist())
-        lowers = GaussianMixture(single.sigma, copies, shares), triangle(single.sigma, shares)
-        return KnownPairs(copied.gaussian(single.sigma, shares, 2 * RARE), lowers)
+        shifts, shares = tuple(map(float, range(len(weights)))), tuple(weights.tolist())
+        lowers = GaussianMixture(single.sigma, shifts, shares), triangle(single.sigma, shares)
+        return KnownPairs(copies.gaussian(single.sigma, shares, 2 * RARE), lowers)
+    # 1 − (1 − 1/rows)^draws, without cancelling: that the record is drawn at all.
     chance = -math.expm1(draws * math.log1p(-1 / rows))
     parts = tuple((float(weight) / chance, pair) for weight, pair in zip(weights[1:], pairs, strict=True))
-    below = (
-        (mix(single, chance), triangle(single.sigma, (1 - chance, chance)))
-        if isinstance(single, Gaussian)
-        else ()
-    )
+    below: tuple[Pair, ...] = ()
+    if isinstance(single, Gaussian):
+        below = (mix(single, chance), triangle(single.sigma, (1 - chance, chance)))
     return KnownPairs(
         Symmetrised(SampledShape(Either(parts, 2 * RARE / chance), chance)),
         below if len(weights) == 2 else (),
@@ -132,6 +136,7 @@ def counts(trials: int, rate: float) -> tuple[int, Array]:
         return trials, np.ones(1)
     mode = min(trials, math.floor((trials + 1) * rate))
     odds = rate / (1 - rate)
+    # Fifteen deviations and 300 counts: beyond them a binomial has less than RARE, whatever its rate.
     reach = math.ceil(15 * math.sqrt(trials * rate * (1 - rate))) + 300
     up = np.arange(mode, min(trials, mode + reach), dtype=np.float64)
     down = np.arange(mode, max(0, mode - reach), -1, dtype=np.float64)

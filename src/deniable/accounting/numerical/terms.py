@@ -12,11 +12,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, reduce
 
-from deniable.accounting.numerical import best_run, choices, finite, own, samples, smooth
-from deniable.accounting.numerical.bracket import Term
+from deniable.accounting.methods.relations import as_added
+from deniable.accounting.methods.sampling import shuffled_refusal
+from deniable.accounting.numerical import samples
 from deniable.accounting.numerical.classes import coarse
-from deniable.accounting.numerical.finite import Finite
-from deniable.accounting.numerical.pairs import (
+from deniable.accounting.numerical.lattice.bracket import Term
+from deniable.accounting.numerical.lattice.search import TermCase, epsilon_bounds
+from deniable.accounting.numerical.lattice.sweep import profile_bounds
+from deniable.accounting.numerical.pairs import best_run, bounded_range, finite, integer_gaussian, own
+from deniable.accounting.numerical.pairs.continuous import (
     Gaussian,
     Laplace,
     Pair,
@@ -25,15 +29,12 @@ from deniable.accounting.numerical.pairs import (
     Symmetrised,
     swap,
 )
+from deniable.accounting.numerical.pairs.finite import Finite
+from deniable.accounting.numerical.pairs.shifted import GaussianReplace, LaplaceReplace
+from deniable.accounting.numerical.pairs.triangle import triangle
 from deniable.accounting.numerical.rounding import REACH
 from deniable.accounting.numerical.samples import KnownPairs, attained, mix
-from deniable.accounting.numerical.search import TermCase, epsilon_bounds
-from deniable.accounting.numerical.shifted import GaussianReplace, LaplaceReplace
-from deniable.accounting.numerical.sweep import profile_bounds
-from deniable.accounting.numerical.triangle import triangle
 from deniable.accounting.refusals import check_range
-from deniable.accounting.relations import as_added
-from deniable.accounting.sampling import shuffled_refusal
 from deniable.errors import Unaccountable
 from deniable.loss import (
     Allocated,
@@ -137,7 +138,9 @@ def _step(node: Loss, times: int, *, last: bool = False, alone: bool = False) ->
     if isinstance(node, BoundedRange) and node.epsilon > 0:
         return _choices(float(node.epsilon), times, last, alone)
     answer = what(node)
-    upper = None if answer.upper is None else ((answer.upper, times),)
+    upper = None
+    if answer.upper is not None:
+        upper = ((answer.upper, times),)
     lowers: tuple[tuple[Term, ...], ...] = tuple(((pair, times),) for pair in answer.lowers)
     if isinstance(node, Selected) and isinstance(node.runs, NegativeBinomialRuns):
         # Where all scores are equal a run at random is shown, all of its releases.
@@ -155,14 +158,14 @@ def _choices(epsilon: float, times: int, last: bool, alone: bool) -> Step:
     choice: tuple[Term, ...] = ((Range(epsilon), 1),)
     if times == 1:
         return Step(choice, (choice,) if alone else (choice, *same) if last else same)
-    blocks = choices.blocks(epsilon, times)
+    blocks = bounded_range.blocks(epsilon, times)
     upper = tuple(
-        (choices.above(epsilon, size), count) if size > 1 else (Range(epsilon), count)
+        (bounded_range.above(epsilon, size), count) if size > 1 else (Range(epsilon), count)
         for size, count in blocks
     )
-    if not last or times > choices.LARGEST_BLOCK or blocks[0] != (times, 1):
+    if not last or times > bounded_range.LARGEST_BLOCK or blocks[0] != (times, 1):
         return Step(upper, same)
-    return Step(upper, (((choices.below(epsilon, times), 1),), *same))
+    return Step(upper, (((bounded_range.below(epsilon, times), 1),), *same))
 
 
 def _lower_cases(steps: Sequence[Step]) -> list[TermCase]:
@@ -188,14 +191,18 @@ def flatten(loss: Loss, times: int = 1) -> dict[Loss, int]:
             return total
         case Grouped(size, of):
             inner = grouped(of, size)
-            return {inner: times} if isinstance(inner, Grouped) else flatten(inner, times)
+            if isinstance(inner, Grouped):
+                return {inner: times}
+            return flatten(inner, times)
         case Sampled(1, of, scheme, replace) if scheme is not Scheme.SHUFFLED and not (
             scheme is Scheme.POISSON and replace
         ):
             return flatten(of, times)
         case Parallel():
             heaviest = _dominant(loss)
-            return {loss: times} if heaviest is None else flatten(heaviest, times)
+            if heaviest is None:
+                return {loss: times}
+            return flatten(heaviest, times)
         case _:
             return {loss: times}
 
@@ -267,7 +274,9 @@ def what(node: Loss) -> KnownPairs:
         case Selected():
             return _selected(node)
         case Zcdp(rho):
-            lowers = (Gaussian(1 / math.sqrt(2 * float(rho))),) if rho > 0 else ()
+            lowers: tuple[Pair, ...] = ()
+            if rho > 0:
+                lowers = (Gaussian(1 / math.sqrt(2 * float(rho))),)
             return KnownPairs(None, lowers, _refusal(node, "its worst case has no known pair"))
         case _:
             return KnownPairs(None, (), _refusal(node, "no dominating pair is known for it"))
@@ -301,11 +310,13 @@ def _integer_sum(node: IntegerGaussianSum) -> KnownPairs:
     deviation, shift = math.sqrt(variance), math.floor(sensitivity)
     if shift == 0:
         return attained(finite.response(0.0))
-    sharp, few = node.distance < smooth.UNSEEN, deviation <= finite.LARGEST_SIGMA
-    lower: Pair = finite.integer_gaussian(deviation, shift) if few else smooth.wider(variance, shift)
+    sharp, few = node.distance < integer_gaussian.UNSEEN, deviation <= finite.LARGEST_SIGMA
+    lower: Pair = (
+        finite.integer_gaussian(deviation, shift) if few else integer_gaussian.wider(variance, shift)
+    )
     if sharp and few and (node.dimension == 1 or sensitivity**2 < 2):
         return attained(replace(lower, dropped=lower.slack + node.distance))  # type: ignore[type-var]
-    upper = smooth.summed(variance, sensitivity, node.distance)
+    upper = integer_gaussian.summed(variance, sensitivity, node.distance)
     return KnownPairs(
         upper, (lower,) if sharp else (), _refusal(node, "its noise is too narrow for its grid")
     )
@@ -317,10 +328,12 @@ def _integer_gaussian(node: DiscreteGaussianNoise) -> KnownPairs:
     if shift == 0:
         return attained(finite.response(0.0))
     single, few = node.dimension == 1 or sensitivity**2 < 2, sigma <= finite.LARGEST_SIGMA
-    lower: Pair = finite.integer_gaussian(float(sigma), shift) if few else smooth.wider(sigma**2, shift)
+    lower: Pair = (
+        finite.integer_gaussian(float(sigma), shift) if few else integer_gaussian.wider(sigma**2, shift)
+    )
     if single and few:
         return attained(lower)
-    upper = smooth.narrower(sigma, Fraction(shift) if single else sensitivity)
+    upper = integer_gaussian.narrower(sigma, Fraction(shift) if single else sensitivity)
     return KnownPairs(
         upper,
         (lower,),
@@ -343,7 +356,9 @@ def _sampled(node: Sampled) -> KnownPairs:
         return KnownPairs(None, lowers, inside.why)
     if not node.replace:
         same = inside.lowers == (inside.upper,)
-        return attained(lowers[0]) if same else KnownPairs(mix(inside.upper, rate), lowers)
+        if same:
+            return attained(lowers[0])
+        return KnownPairs(mix(inside.upper, rate), lowers)
     if inside.upper.sided:
         return KnownPairs(None, lowers, _refusal(node, "its content is not symmetric"))
     if isinstance(inside.upper, Gaussian) and rate < 1:
@@ -390,15 +405,21 @@ def _product(node: Loss, steps: Sequence[Step]) -> KnownPairs:
         why = "its releases share one sample, and their product has too many outcomes"
         return KnownPairs(None, (), _refusal(node, why))
     attained_by = [term for step in steps if step.lowers for term in step.lowers[0]]
-    lower = own.product(_factors(attained_by)) if all(step.lowers for step in steps) else None
+    lower = None
+    if all(step.lowers for step in steps):
+        lower = own.product(_factors(attained_by))
     return KnownPairs(upper[0], () if lower is None or lower[1] is None else (lower[1],))
 
 
 def _factors(terms: Sequence[Term]) -> list[Term]:
     gaussians = [(pair, count) for pair, count in terms if isinstance(pair, Gaussian)]
     rest = [(pair, count) for pair, count in terms if not isinstance(pair, Gaussian)]
-    gaussian = _merged(gaussians).upper if gaussians else None
-    return rest if gaussian is None else [*rest, (gaussian, 1)]
+    gaussian = None
+    if gaussians:
+        gaussian = _merged(gaussians).upper
+    if gaussian is None:
+        return rest
+    return [*rest, (gaussian, 1)]
 
 
 def _merged(factors: Sequence[tuple[Pair | None, int]]) -> KnownPairs:
@@ -406,7 +427,9 @@ def _merged(factors: Sequence[tuple[Pair | None, int]]) -> KnownPairs:
     parts = [(pair, times) for pair, times in factors if isinstance(pair, Gaussian)]
     squares = sum(Fraction(times) / Fraction(pair.sigma) ** 2 for pair, times in parts)
     gaussian = Gaussian(1 / math.sqrt(squares), sum(times * pair.left for pair, times in parts))
-    return KnownPairs(gaussian, ()) if gaussian.left else attained(gaussian)
+    if gaussian.left:
+        return KnownPairs(gaussian, ())
+    return attained(gaussian)
 
 
 def _plain(inner: Loss, outer: Sample) -> bool:
@@ -517,7 +540,9 @@ def _dominant(loss: Parallel) -> Loss | None:
     heaviest = _heaviest(loss.parts)
     if not loss.replace:
         return heaviest
-    return grouped(heaviest, 2) if isinstance(heaviest, GaussianNoise | LaplaceNoise | Pure) else None
+    if isinstance(heaviest, GaussianNoise | LaplaceNoise | Pure):
+        return grouped(heaviest, 2)
+    return None
 
 
 def _heaviest(parts: Sequence[Loss]) -> Loss | None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from deniable.accounting.pure import exact_epsilon, share
+from deniable.accounting.methods.pure import exact_epsilon, share
 from deniable.accounting.refusals import guarded
 from deniable.accounting.renyi.kernel import Array
 from deniable.accounting.renyi.tree import conditioned, curve
@@ -34,9 +34,13 @@ def epsilon(loss: Loss, delta: Number) -> float:
     """The least ε at `delta` that any Rényi order gives; the δ's of Approximate parts
     are taken from `delta`."""
     core, failure = conditioned(loss)
-    left = floor_float((share(delta) - failure) / (1 - failure)) if failure < 1 else 0.0
+    left = 0.0
+    if failure < 1:
+        left = floor_float((share(delta) - failure) / (1 - failure))
     if left <= 0:
-        return _pure(core) if share(delta) >= failure else math.inf
+        if share(delta) >= failure:
+            return _pure(core)
+        return math.inf
     bound = best(lambda at: curve(core, at), lambda at, d: to_epsilon(at, d, left))
     return max(0.0, min(up(bound), _pure(core)))
 

@@ -32,6 +32,7 @@ _NODES = 1 << 15
 def log_h(y: Array) -> Array:
     """ln(e^y − 1 − y): by its series where that cancels."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        # Both branches see every y: the one that is not taken gets an argument that cannot overflow.
         near = np.where(np.abs(y) < 0.5, y, 0.0)
         small = 2 * np.log(np.abs(near)) + np.log(np.polyval(_SERIES, near))
         large = np.where(
@@ -44,6 +45,7 @@ def logsumexp(terms: Array) -> Array:
     """ln Σ e^term along the last axis (scipy's does the same with many checks, and takes
     longer than the sum)."""
     top = np.max(terms, axis=-1, keepdims=True)
+    # A row of −∞ alone has no finite top, and −∞ − (−∞) would be nan.
     top = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
         total: Array = np.log(np.sum(np.exp(terms - top), axis=-1)) + top[..., 0]
@@ -61,6 +63,7 @@ def log_excess(logratio: Array, order: Array) -> Array:
     beta = order - 1
     bent = beta * logratio
     value = logratio + np.logaddexp(np.log(beta) + log_h(-logratio), log_h(bent))
+    # In a logarithm a rounding is absolute: an ulp of each term's size.
     return value + _SLACK * (4 + np.abs(logratio) + np.abs(bent) + np.abs(np.log(beta)))
 
 
@@ -113,6 +116,7 @@ def sampled_gaussian(rate: float, sigma: float, orders: Array) -> Array:
     for block in np.unique(octave):
         rows = np.flatnonzero(octave == block)
         count = math.ceil((orders[rows].max() / sigma + 24) / step)
+        # Memory for sixteen of the longest grids, however many orders are asked for.
         chunk = max(1, (16 * _NODES) // max(count, 1))
         if count <= _NODES:
             for some in np.split(rows, range(chunk, len(rows), chunk)):
@@ -123,6 +127,7 @@ def sampled_gaussian(rate: float, sigma: float, orders: Array) -> Array:
 def _step(rate: float, sigma: float) -> tuple[float, float]:
     """A step η and the logarithm of the rule's relative error, aimed well below the
     excess, which is of order q²·(1/σ²)."""
+    # e^−46 ≈ 1e-20 of an excess of order q²/σ².
     aim = 46 + 2 * math.log(1 / rate) + 2 * abs(math.log(sigma))
     strip = min(0.98 * math.pi * sigma, math.sqrt(2 * aim))
     step = 2 * math.pi * strip / (aim + strip * strip / 2)
@@ -130,6 +135,7 @@ def _step(rate: float, sigma: float) -> tuple[float, float]:
 
 
 def _trapezoid(rate: float, sigma: float, orders: Array, step: float, exponent: float, count: int) -> Array:
+    # The nodes begin at −12, where φ is 1e-32; what lies before them is `left`, below.
     t: Array = -12 + step * np.arange(count + 1, dtype=np.float64)
     logratio = mixed(rate, t / sigma - 1 / (2 * sigma * sigma))
     constant = math.log(step) - 0.5 * math.log(2 * math.pi)
@@ -139,6 +145,7 @@ def _trapezoid(rate: float, sigma: float, orders: Array, step: float, exponent: 
         4 + t * t / 2 + column * np.abs(t / sigma)
     )  # an ulp of t moves λ by |t|/σ ulp, and t²/2 by t²
     excess = logsumexp(log_excess(logratio[None, :], column) + log_weight + slack)
+    # Outside the nodes terms fall by e^(−12·step) each: the sum of a geometric series.
     decay = math.log(math.expm1(12 * step))
     right = orders * logratio[-1] + log_weight[-1] - decay
     left = log_excess(np.array([[math.log1p(-rate)]]), column)[:, 0] + log_weight[0] - decay
@@ -165,7 +172,9 @@ def binomial_excess(rate: float, log_moments: Array, order: int, *, without: boo
     if rate == 1 and not without:
         others = np.where(k == order, 0.0, -np.inf)
     moments = log_moments[2 : order + 1]
-    gain = moments if without else log_expm1(moments)
+    gain = moments
+    if not without:
+        gain = log_expm1(moments)
     size = (
         3 * lgamma[order]
         + k * abs(math.log(rate))

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from deniable.accounting.pure import exact_epsilon
+from deniable.accounting.methods.pure import exact_epsilon
 from deniable.accounting.renyi.kernel import Array, from_log_excess, log_h, of_atoms
 from deniable.accounting.rounding import ULP, ceil_float, up
 from deniable.loss import (
@@ -59,7 +59,9 @@ def leaf(loss: Loss, orders: Array) -> Array | None:
             return bounded_range(ceil_float(exact_epsilon(loss)), orders)
         case _:
             pair = atoms(loss)
-            return None if pair is None else of_atoms(*pair, orders)
+            if pair is None:
+                return None
+            return of_atoms(*pair, orders)
 
 
 def linear(loss: Loss) -> Fraction | None:
@@ -151,7 +153,9 @@ def atoms(loss: Loss) -> Atoms | None:
 def response(epsilon: float) -> Atoms:
     """Randomized response: what every ε-DP mechanism is dominated by (Kairouz, Oh,
     Viswanath 2015, Theorem 3.3)."""
-    tail = -math.log1p(math.exp(-epsilon)) if epsilon < 700 else -1e-300
+    tail = -1e-300
+    if epsilon < 700:
+        tail = -math.log1p(math.exp(-epsilon))
     return np.array([epsilon, -epsilon]), np.array([tail - epsilon, tail])
 
 

@@ -64,7 +64,9 @@ def merged(loss: Loss) -> float | None:
     """The one multiplier (Σσᵢ⁻²)^−½ of Gaussian releases that share a sample; None if there is other
     noise."""
     precision = _precision(loss)
-    return None if not precision else 1 / math.sqrt(precision)
+    if not precision:
+        return None
+    return 1 / math.sqrt(precision)
 
 
 def _precision(loss: Loss) -> float | None:
@@ -73,10 +75,14 @@ def _precision(loss: Loss) -> float | None:
             return float(1 / exact(multiplier) ** 2)
         case Repeated(times, of):
             inner = _precision(of)
-            return None if inner is None else times * inner
+            if inner is None:
+                return None
+            return times * inner
         case Composed(parts):
             inners = [_precision(part) for part in parts]
-            return None if None in inners else math.fsum(i for i in inners if i is not None)
+            if None in inners:
+                return None
+            return math.fsum(i for i in inners if i is not None)
         case _:
             return None
 

@@ -10,16 +10,16 @@ from functools import lru_cache
 
 import numpy as np
 
-from deniable.accounting.grouping import spread
-from deniable.accounting.pure import exact_epsilon
+from deniable.accounting.methods.grouping import spread
+from deniable.accounting.methods.pure import exact_epsilon
+from deniable.accounting.methods.relations import as_added
+from deniable.accounting.methods.sampling import has_sample, refuse_shuffled
 from deniable.accounting.refusals import guarded
-from deniable.accounting.relations import as_added
 from deniable.accounting.renyi import sampled
 from deniable.accounting.renyi.kernel import Array
 from deniable.accounting.renyi.leaves import HUGE, leaf
 from deniable.accounting.rounding import ULP, ceil_float, least_above
-from deniable.accounting.sampling import has_sample, refuse_shuffled
-from deniable.accounting.selection import selected
+from deniable.accounting.runs.selection import selected
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.loss import (
     POISSON,
@@ -87,7 +87,9 @@ def conditioned(loss: Loss) -> tuple[Loss, Fraction]:
             return Sampled(rate, inner), exact(rate) * delta
         case Grouped(size, of) if (inner_loss := spread(size, of)) is not None:
             core, delta = conditioned(inner_loss)
-            return (core, delta) if delta else (loss, delta)
+            if delta:
+                return (core, delta)
+            return (loss, delta)
         case _:
             return loss, Fraction(0)
 
@@ -101,11 +103,10 @@ def _curve(loss: Loss, orders: Array) -> Array:
             total = sum((n * _curve(part, orders) for part, n in counts.items()), np.zeros(len(orders)))
             return total * (1 + 2 * ULP * len(counts))
         case Parallel(parts, replace):
-            return (
-                _parallel(parts, orders)
-                if replace
-                else np.max([_curve(p, orders) for p in set(parts)], axis=0)
-            )
+            if replace:
+                return _parallel(parts, orders)
+            largest: Array = np.max([_curve(p, orders) for p in set(parts)], axis=0)
+            return largest
         case Shuffled(_, of):  # mixing the reports is post-processing
             return _curve(of, orders)
         case Sampled() | Grouped() | Selected():
@@ -137,7 +138,9 @@ def _combined(loss: Loss, orders: Array) -> Array:
                 return chained(size, of, orders)
             # Where noise is only moved, a chain cannot do better; for a small group on a sample it may.
             bound = _curve(inner, orders)
-            return np.minimum(bound, chained(size, of, orders)) if size <= 8 and has_sample(of) else bound
+            if size <= 8 and has_sample(of):
+                return np.minimum(bound, chained(size, of, orders))
+            return bound
         case Sampled(rate, of):
             of = spread(1, of) or of  # groups inside the sample become noise that is moved further
             return np.minimum(_sampled(loss, ceil_float(exact(rate)), of, orders), _ceiling(loss, orders))
@@ -198,7 +201,9 @@ def _parallel(parts: tuple[Loss, ...], orders: Array) -> Array:
 def _ceiling(loss: Loss, orders: Array) -> Array:
     """The curve of the pure ε of `loss`, where it has one."""
     epsilon = _pure_epsilon(loss)
-    return np.full(len(orders), math.inf) if epsilon is None else _curve(Pure(epsilon), orders)
+    if epsilon is None:
+        return np.full(len(orders), math.inf)
+    return _curve(Pure(epsilon), orders)
 
 
 def _pure_epsilon(loss: Loss) -> Fraction | None:

@@ -1,6 +1,7 @@
 """`deniable demo`: a tour in small acts, without network and in well under two minutes.
 
-An act is a module with a `TITLE` and a function `play()` that prints. A new part of Deniable adds its act to `ACTS`.
+An act is a module with a `TITLE` and a function `play()` that prints. A new part of Deniable adds its act to
+`ACTS`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ ACTS: tuple[tuple[str, Callable[[], None]], ...] = tuple(
 
 @door
 def demo() -> None:
-    """A tour of Deniable: SQL under a budget, what ε means, training, claims, ledgers, attacks, audits, phones, sums."""
+    """A tour of Deniable: SQL under a budget, what ε means, training, claims, ledgers, attacks, audits,
+    phones, sums."""
     for i, (title, play) in enumerate(ACTS, 1):
         show.say("" if i == 1 else "\n")
         show.heading(f"{i}. {title}")

@@ -20,7 +20,8 @@ SHARES = {6: 0.3, 7: 0.4, 9: 0.2}
 
 
 def play() -> None:
-    """A phone's vector has one grid's worth at its hour, so its norm is GRID; sixty shares of noise make the whole."""
+    """A phone's vector has one grid's worth at its hour, so its norm is GRID; sixty shares of noise make the
+    whole."""
     rng, hours = SecureRandom(), _hours()
     share = NOISE * GRID / math.sqrt(LEAST)
     vectors = {

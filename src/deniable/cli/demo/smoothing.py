@@ -4,8 +4,8 @@ import numpy as np
 
 from deniable import numbers
 from deniable.accounting.radius import lecture
-from deniable.accounting.robustness import verify_radius
-from deniable.accounting.votes import bounds
+from deniable.accounting.radius.robustness import verify_radius
+from deniable.accounting.radius.votes import bounds
 from deniable.cli import show
 from deniable.smooth import Laplace, Sampling, Smoothed
 

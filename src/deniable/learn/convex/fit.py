@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from deniable import checks
-from deniable.accounting.gaussian import hockey_stick
+from deniable.accounting.methods.gaussian import hockey_stick
 from deniable.errors import InvalidParameter
 from deniable.learn.bounded import lengths, one_row, readable
 from deniable.learn.convex.losses import Floats, MarginLoss

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from deniable import accounting, checks
-from deniable.accounting.gaussian import analytic_sigma
+from deniable.accounting.methods.gaussian import analytic_sigma
 from deniable.guarantee import Budget
 from deniable.learn.bounded import positions, readable
 from deniable.learn.pca import PrivatePCA, Projection

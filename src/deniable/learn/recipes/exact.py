@@ -38,7 +38,7 @@ import torch
 from torch import Tensor
 
 from deniable import checks
-from deniable.accounting.gaussian import analytic_sigma
+from deniable.accounting.methods.gaussian import analytic_sigma
 from deniable.errors import InvalidParameter
 from deniable.loss import DiscreteLaplaceNoise, Number
 from deniable.loss import exact as fraction

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from deniable import checks
-from deniable.accounting.charges import Charge
+from deniable.accounting.filters.charges import Charge
 from deniable.errors import InvalidParameter, LedgerError
 from deniable.learn.sgd import progress
 from deniable.learn.sgd.checkpoint import Checkpoint

@@ -41,15 +41,21 @@ def guarded(text: str) -> str:
     >>> guarded("=HYPERLINK(1)"), guarded("flu"), guarded(" =1+1")
     ("'=HYPERLINK(1)", 'flu', "' =1+1")
     """
-    return f"'{text}" if text.lstrip(" ").startswith(FORMULA) else text
+    if text.lstrip(" ").startswith(FORMULA):
+        return f"'{text}"
+    return text
 
 
 def _cell(value: Any) -> Any:
     if value is None:
         return ""
     if isinstance(value, bool):
-        return "true" if value else "false"
-    return value if isinstance(value, Number) else guarded(str(value))
+        if value:
+            return "true"
+        return "false"
+    if isinstance(value, Number):
+        return value
+    return guarded(str(value))
 
 
 def parquet(answer: Answer) -> bytes:
@@ -81,5 +87,7 @@ def _said(question: Question) -> dict[str, Any]:
 def _literal(value: Any) -> str:
     if isinstance(value, Fraction):
         number = float(value)
-        return repr(number) if Fraction(repr(number)) == value else repr(str(value))
+        if Fraction(repr(number)) == value:
+            return repr(number)
+        return repr(str(value))
     return repr(value)

@@ -193,7 +193,9 @@ def _log_in(request: Request, error: NotLoggedIn) -> Response:
     if request.headers.get("x-fragment") == "1":
         return draw(request, "parts/ended.html", 401, caller=None, token="")
     path = request.url.path
-    back = f"?back={quote(path)}" if request.method == "GET" and path != "/" else ""
+    back = ""
+    if request.method == "GET" and path != "/":
+        back = f"?back={quote(path)}"
     return RedirectResponse(f"/login{back}", 303)
 
 

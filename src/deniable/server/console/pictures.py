@@ -81,8 +81,12 @@ def _ordered(keys: list[Any]) -> bool:
 def _place(key: Any) -> float:
     if isinstance(key, datetime):
         return (key - datetime(1970, 1, 1, tzinfo=key.tzinfo)).total_seconds()
-    return float(key.toordinal() * 86_400) if isinstance(key, date) else float(key)
+    if isinstance(key, date):
+        return float(key.toordinal() * 86_400)
+    return float(key)
 
 
 def _number(x: Any) -> float | None:
-    return None if x is None else float(x)
+    if x is None:
+        return None
+    return float(x)

@@ -8,8 +8,8 @@ from functools import lru_cache
 from fastapi import APIRouter, FastAPI, Request, Response
 
 from deniable.errors import NotFound
-from deniable.server.console import ask, audits, budget, data, explain, journal, login, people
 from deniable.server.console.page import STATIC
+from deniable.server.console.pages import ask, audits, budget, data, explain, journal, login, people
 
 router = APIRouter(include_in_schema=False)
 FILES = {

@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from deniable.accounting.charges import Charge
 from deniable.accounting.filters import Filter
+from deniable.accounting.filters.charges import Charge
 from deniable.ledger import Entry, EntryKind
 from deniable.numbers import short_up
 from deniable.plots import svg
@@ -73,7 +73,9 @@ def moved(entry: Entry, account: str) -> tuple[int, Charge] | None:
             sign, changes = -1, entry.details["returned"]
         case _:
             return None
-    return (sign, Charge.from_dict(changes[account])) if account in changes else None
+    if account in changes:
+        return (sign, Charge.from_dict(changes[account]))
+    return None
 
 
 def picture(service: Service, entries: list[Entry], account: str) -> str:

@@ -28,7 +28,9 @@ def small(x: Any) -> str:
     >>> small(1e-06), small(0)
     ('1e-6', '0')
     """
-    return f"{float(x):.3g}".replace("e-0", "e-") if x else "0"
+    if x:
+        return f"{float(x):.3g}".replace("e-0", "e-")
+    return "0"
 
 
 def day(text: str) -> str:
@@ -57,9 +59,13 @@ def protects(unit: Unit) -> str:
     'each single row'
     """
     if unit.kind is UnitKind.COLUMN:
-        rows = f", of which at most {unit.max_rows} count" if unit.max_rows else ""
+        rows = ""
+        if unit.max_rows:
+            rows = f", of which at most {unit.max_rows} count"
         return f"each {unit.column_name} with all its rows{rows}"
-    return "each single row" if unit.kind is UnitKind.ROW else str(unit)
+    if unit.kind is UnitKind.ROW:
+        return "each single row"
+    return str(unit)
 
 
 def strength(epsilon: Any) -> str:

@@ -43,7 +43,9 @@ class Places:
     def one(self, source: str) -> str:
         """The place that a registration may mean by `source`: a file below a root, or `@name` of a
         database."""
-        return self._database(source[1:]) if source.startswith("@") else str(self._file(source))
+        if source.startswith("@"):
+            return self._database(source[1:])
+        return str(self._file(source))
 
     def _file(self, source: str) -> Path:
         if "\0" in source or "://" in source or "*" in source or not source.endswith(SUFFIXES):

@@ -137,4 +137,6 @@ Who = Annotated[Caller, Depends(caller_of)]
 
 def address(request: Request) -> str:
     """Where a request comes from, for counting how often."""
-    return request.client.host if request.client else ""
+    if request.client:
+        return request.client.host
+    return ""

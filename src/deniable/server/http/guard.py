@@ -73,7 +73,9 @@ class Exchange:
             return self._given_up()
         self._bytes += len(message.get("body", b""))
         self._whole = not message.get("more_body", False)
-        return self._given_up() if self._bytes > MOST_BYTES else message
+        if self._bytes > MOST_BYTES:
+            return self._given_up()
+        return message
 
     def _given_up(self) -> Message:
         """What is still to come of the body is not read: the connection ends with the answer."""

@@ -37,8 +37,8 @@ UNKNOWN = (
 )
 LOST = {
     "error": "Lost",
-    "message": "The job ended with the process that ran it. What was charged stays charged; asking the same again "
-    "gives a kept answer, or says which entry was paid.",
+    "message": "The job ended with the process that ran it. What was charged stays charged; "
+    "asking the same again gives a kept answer, or says which entry was paid.",
 }
 log = logging.getLogger("deniable.server")
 

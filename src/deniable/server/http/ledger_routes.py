@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
 
-from deniable.ledger.export import comma_separated, json_lines
+from deniable.ledger.journal.export import comma_separated, json_lines
 from deniable.server import facts
 from deniable.server.http import bodies
 from deniable.server.http.data_routes import budget

@@ -55,7 +55,9 @@ async def logout(request: Request, response: Response, door: AtDoor) -> dict[str
 @router.get("/me")
 async def me(request: Request, caller: Who, door: AtDoor) -> dict[str, Any]:
     """Who one is, and the CSRF token of the session, if this is one."""
-    secret = None if "authorization" in request.headers else request.cookies.get(door.cookie)
+    secret = None
+    if "authorization" not in request.headers:
+        secret = request.cookies.get(door.cookie)
     return {
         "name": caller.name,
         "roles": sorted(caller.roles),
@@ -69,7 +71,9 @@ async def me(request: Request, caller: Who, door: AtDoor) -> dict[str, Any]:
 async def tokens(caller: Who, door: AtDoor) -> list[dict[str, Any]]:
     """One's own tokens; everybody's for an owner. Never their secrets."""
     _settled(caller)
-    whose = None if caller.may(Right.MANAGE) else caller.name
+    whose = None
+    if not caller.may(Right.MANAGE):
+        whose = caller.name
     return [asdict(token) for token in await door.run(door.service.roster.tokens, whose)]
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from deniable.ledger import chain
+from deniable.ledger.journal import chain
 from deniable.server.people import store
 from deniable.server.people.store import State
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from deniable.errors import TamperedLedger
-from deniable.ledger import chain
+from deniable.ledger.journal import chain
 from deniable.server.people import acts, store
 from deniable.server.people.store import State
 
@@ -23,7 +23,9 @@ NAME, NEXT = "server.key", "server.key.next"
 def opened(folder: Path, state: State) -> bytes:
     """The key of a service; made at its first start."""
     following = chain.read_key(folder / NEXT)
-    history = acts.history(state) if following is not None else []
+    history = []
+    if following is not None:
+        history = acts.history(state)
     if following is not None and history and acts.broken(history, following) is None:
         (folder / NEXT).replace(folder / NAME)  # a rotation that was cut off after the acts were sealed
     return chain.read_key(folder / NAME) or chain.make_key(folder / NAME)

@@ -29,7 +29,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
 from deniable.errors import InvalidParameter, LedgerError, NotLoggedIn
-from deniable.ledger import chain
+from deniable.ledger.journal import chain
 from deniable.server.settings import Oidc, loopback
 
 CALLBACK = "/v1/oidc/callback"
@@ -164,14 +164,17 @@ class Provider:
                 return jwt.decode(text, self._keys, algorithms=ALGORITHMS)
             except (JoseError, ValueError):
                 pass
-        self._keys = KeySet.import_key_set(_fetched(client, self._discovered(client).keys))  # type: ignore[arg-type]
+        shown_now: Any = _fetched(client, self._discovered(client).keys)
+        self._keys = KeySet.import_key_set(shown_now)
         return jwt.decode(text, self._keys, algorithms=ALGORITHMS)
 
 
 def _fetched(client: OAuth2Client, url: str) -> dict[str, Any]:
     try:
         response = client.request("GET", url, withhold_token=True)
-        document = response.json() if response.status_code == 200 else None
+        document = None
+        if response.status_code == 200:
+            document = response.json()
     except (httpx2.HTTPError, ValueError):
         document = None
     if not isinstance(document, dict):

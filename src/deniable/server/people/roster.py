@@ -126,7 +126,9 @@ class Roster:
         self, by: str, name: str, *, roles: Collection[str] | None = None, disabled: bool | None = None
     ) -> None:
         """Roles count from the next request on. A disabled person's sessions and tokens open nothing."""
-        changes: dict[str, Any] = {} if roles is None else {"roles": _roles(roles)}
+        changes: dict[str, Any] = {}
+        if roles is not None:
+            changes = {"roles": _roles(roles)}
         changes |= {} if disabled is None else {"disabled": disabled}
         with self._state.writing() as connection:
             self._need(connection, name)
@@ -171,7 +173,9 @@ class Roster:
         """The secret of a new session for whom the OpenID provider has named; None if that is nobody here."""
         with self._state.writing() as connection:
             identity = _one(connection, store.identities, store.identities.c.subject == subject)
-            row = None if identity is None else _row(connection, identity["person"])
+            row = None
+            if identity is not None:
+                row = _row(connection, identity["person"])
             if row is None or row["disabled"]:
                 return None
             secret = secrets.new_secret()
@@ -197,7 +201,9 @@ class Roster:
     def session(self, secret: str) -> Caller:
         with self._state.reading() as connection:
             row = _one(connection, store.sessions, store.sessions.c.digest == secrets.digest(secret))
-            person = None if row is None else _row(connection, row["person"])
+            person = None
+            if row is not None:
+                person = _row(connection, row["person"])
         if row is None or person is None or row["expires"] < time.time() or person["disabled"]:
             raise NotLoggedIn(EXPIRED)
         return Caller(person["name"], _read_roles(person["roles"]), must_change=row["must_change"])
@@ -272,7 +278,8 @@ class Roster:
 
     def tokens(self, person: str | None) -> list[TokenInfo]:
         query = sa.select(store.tokens).order_by(store.tokens.c.created)
-        query = query if person is None else query.where(store.tokens.c.person == person)
+        if person is not None:
+            query = query.where(store.tokens.c.person == person)
         with self._state.reading() as connection:
             rows = list(connection.execute(query).mappings())
         return [

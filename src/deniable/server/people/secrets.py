@@ -66,7 +66,9 @@ class Token:
 def token_id(text: str) -> str | None:
     """The identifier in what may be a token."""
     parts = text.split("_", 2)
-    return parts[1] if len(parts) == 3 and parts[0] == "dnb" and len(parts[1]) == 12 else None
+    if len(parts) == 3 and parts[0] == "dnb" and len(parts[1]) == 12:
+        return parts[1]
+    return None
 
 
 @dataclass(frozen=True)

@@ -162,9 +162,9 @@ class State(Original):
         self.sqlite = address.get_backend_name() == "sqlite"
         if self.sqlite and address.database not in (None, "", ":memory:"):
             _private_file(Path(str(address.database)))
-        arguments: dict[str, Any] = (
-            {"connect_args": {"check_same_thread": False, "timeout": 60}} if self.sqlite else {}
-        )
+        arguments: dict[str, Any] = {}
+        if self.sqlite:
+            arguments = {"connect_args": {"check_same_thread": False, "timeout": 60}}
         self._engine = sa.create_engine(address, **arguments)
         if self.sqlite:
             event.listen(self._engine, "connect", _prepare)
@@ -215,7 +215,9 @@ class Lost:
     def times(self, asked: str) -> int:
         with self._state.reading() as connection:
             row = connection.execute(TIMES, {"wanted": asked}).first()
-        return 0 if row is None else int(row[0])
+        if row is None:
+            return 0
+        return int(row[0])
 
     def add(self, asked: str) -> None:
         with self._state.writing() as connection:

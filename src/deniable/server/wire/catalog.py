@@ -78,9 +78,11 @@ MACROS = {
     "acldefault": "(a, b) AS CAST(NULL AS VARCHAR)",
     "quote_ident": "(x) AS x",
     "to_regtype": "(x) AS CAST(NULL AS VARCHAR)",
-    "to_regclass": "(x) AS (SELECT CAST(oid AS VARCHAR) FROM cat.pg_class WHERE relname = replace(x, 'public.', ''))",
+    "to_regclass": "(x) AS (SELECT CAST(oid AS VARCHAR) FROM cat.pg_class "
+    "WHERE relname = replace(x, 'public.', ''))",
     "set_config": "(a, b, c) AS b",
-    "current_setting": "(a, b := false) AS CASE a WHEN 'server_version_num' THEN '160004' WHEN 'server_version' THEN '16.4' "
+    "current_setting": "(a, b := false) AS CASE a "
+    "WHEN 'server_version_num' THEN '160004' WHEN 'server_version' THEN '16.4' "
     "WHEN 'search_path' THEN 'public' WHEN 'max_index_keys' THEN '32' WHEN 'TimeZone' THEN 'UTC' ELSE '' END",
     "txid_current": "() AS 1",
     "format_type": "(x, y) AS CASE x "
@@ -341,16 +343,16 @@ class Catalog:
             return node
         if kind == "regclass":
             if isinstance(inner, exp.Literal):
-                return exp.Literal.number(inner.name) if inner.name.isdigit() else self._class(inner.name)
+                if inner.name.isdigit():
+                    return exp.Literal.number(inner.name)
+                return self._class(inner.name)
             return exp.Anonymous(this="pgx_deniable_relname", expressions=[inner])
         if kind == "regtype" and not (isinstance(inner, exp.Literal) and inner.is_string):
             return exp.Anonymous(this="pgx_format_type", expressions=[inner, exp.null()])
         if kind in ("oid", "xid"):
-            return (
-                inner
-                if isinstance(inner, exp.Anonymous)
-                else exp.TryCast(this=inner, to=exp.DataType.build("BIGINT"))
-            )
+            if isinstance(inner, exp.Anonymous):
+                return inner
+            return exp.TryCast(this=inner, to=exp.DataType.build("BIGINT"))
         return exp.cast(inner, "VARCHAR")
 
     def _class(self, text: str) -> exp.Expr:
@@ -430,9 +432,9 @@ def _listed(node: exp.Table) -> exp.Expr:
     elif not (isinstance(function, exp.Anonymous) and function.name == "unnest"):
         raise _unknown(function.sql_name())
     alias = node.alias or "unnest"
-    column = (
-        node.args["alias"].columns[0].name if node.args.get("alias") and node.args["alias"].columns else alias
-    )
+    column = alias
+    if node.args.get("alias") and node.args["alias"].columns:
+        column = node.args["alias"].columns[0].name
     return exp.select(exp.alias_(function.copy(), column, quoted=True)).subquery(alias)
 
 
@@ -488,9 +490,13 @@ def _oid(kind: str) -> int:
 
 
 def _cell(value: Any) -> Any:
-    return str(value) if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        return str(value)
+    return value
 
 
 def _first(error: BaseException) -> str:
     line = (str(error).splitlines() or [""])[0][:200]
-    return line if line.endswith(".") else f"{line}."
+    if line.endswith("."):
+        return line
+    return f"{line}."

@@ -115,7 +115,8 @@ class Connection:
         if not isinstance(error, DeniableError):
             log.error("%s", where(error))
         state, sentence = states.told(error)
-        state = "28P01" if isinstance(error, NotLoggedIn) else state
+        if isinstance(error, NotLoggedIn):
+            state = "28P01"
         self._writer.write(report(b"E", "FATAL", state, sentence))
         await self._writer.drain()
 
@@ -297,7 +298,9 @@ class Connection:
 
     def _types(self, statement: WireStatement, oids: list[int]) -> list[int]:
         """Where a client leaves a type open, that of the column beside the parameter."""
-        tree = trees.parsed(statement.query, "postgres") if statement.query else None
+        tree = None
+        if statement.query:
+            tree = trees.parsed(statement.query, "postgres")
         if tree is None:
             return [oid or values.TEXT for oid in oids]
         most = max([len(oids), *trees.places(tree)])
@@ -404,7 +407,9 @@ def _spread(codes: Sequence[int], count: int) -> list[int]:
     """One code for each: none means text, one means the same for all."""
     if len(codes) > 1 and len(codes) != count:
         raise ProtocolError(f"Expected {count} formats, got {len(codes)}.")
-    return list(codes) if len(codes) == count else [codes[0] if codes else 0] * count
+    if len(codes) == count:
+        return list(codes)
+    return [codes[0] if codes else 0] * count
 
 
 def _options(given: dict[str, str]) -> dict[str, str]:

@@ -325,7 +325,9 @@ def _name(words: Sequence[str]) -> str:
 
 def _assignment(text: str) -> tuple[str, str]:
     """The name and the value of SET name = value, or TO value."""
-    rest = text.split(None, 1)[1] if " " in text else ""
+    rest = ""
+    if " " in text:
+        rest = text.split(None, 1)[1]
     for word in ("session ", "local "):
         if rest.lower().startswith(word):
             rest = rest[len(word) :]
@@ -333,7 +335,8 @@ def _assignment(text: str) -> tuple[str, str]:
     if cut < 0:
         raise InvalidQuery("Expected SET name = value. Nothing was set.")
     value = rest[cut:].lstrip("=").strip()
-    value = value[3:].strip() if value[:3].lower() == "to " else value
+    if value[:3].lower() == "to ":
+        value = value[3:].strip()
     return rest[:cut].strip().strip('"'), value.strip("'").strip()
 
 

@@ -68,4 +68,6 @@ def _csv(value: Any, delimiter: str) -> str:
     needs_quotes = (
         not content or any(sign in content for sign in (delimiter, '"', "\n", "\r")) or content == "\\."
     )
-    return '"' + content.replace('"', '""') + '"' if needs_quotes else content
+    if needs_quotes:
+        return '"' + content.replace('"', '""') + '"'
+    return content

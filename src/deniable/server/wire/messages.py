@@ -81,7 +81,9 @@ class MessageReader:
 
     def value(self) -> bytes | None:
         (size,) = self.numbers("i")
-        return None if size == -1 else self.take(size)
+        if size == -1:
+            return None
+        return self.take(size)
 
     def rest(self) -> bytes:
         part = self._body[self._at :]

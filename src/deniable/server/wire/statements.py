@@ -58,7 +58,9 @@ class WireStatement:
 
     @property
     def tag(self) -> str:
-        first = self.words[0] if self.words else ""
+        first = ""
+        if self.words:
+            first = self.words[0]
         return {"START": "START TRANSACTION", "END": "COMMIT", "ABORT": "ROLLBACK"}.get(first, first)
 
 
@@ -112,7 +114,9 @@ def _statement(text: str, tokens: list[sqlglot.Token]) -> WireStatement:
 def _hint(tokens: Sequence[sqlglot.Token]) -> str | None:
     comments = (comment for token in tokens for comment in token.comments)
     hints = [match[1] for comment in comments if (match := HINT.search(comment))]
-    return hints[-1] if hints else None
+    if hints:
+        return hints[-1]
+    return None
 
 
 def _explained(own: str, rest: str) -> WireStatement:
@@ -161,11 +165,9 @@ def copy_form(statement: WireStatement) -> CopyForm:
         elif word in ("CSV", "BINARY"):
             form = word.lower()
         elif word == "HEADER":
-            header = (
-                (rest.pop(0) in ("TRUE", "ON", "1"))
-                if rest and rest[0] in ("TRUE", "ON", "1", "FALSE", "OFF", "0")
-                else True
-            )
+            header = True
+            if rest and rest[0] in ("TRUE", "ON", "1", "FALSE", "OFF", "0"):
+                header = rest.pop(0) in ("TRUE", "ON", "1")
         elif word == "DELIMITER" and rest and len(rest[0]) == 1:
             delimiter = rest.pop(0)
         else:

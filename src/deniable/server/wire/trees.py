@@ -40,9 +40,15 @@ def parsed(text: str, dialect: str) -> exp.Expr | None:
     try:
         trees = sqlglot.parse(text, read=dialect)
     except (SqlglotError, RecursionError):
-        variant = _named(text) if dialect == "postgres" else text
-        return parsed(variant, dialect) if variant != text else None
-    return trees[0] if len(trees) == 1 else None
+        variant = text
+        if dialect == "postgres":
+            variant = _named(text)
+        if variant != text:
+            return parsed(variant, dialect)
+        return None
+    if len(trees) == 1:
+        return trees[0]
+    return None
 
 
 def _named(text: str) -> str:
@@ -82,7 +88,9 @@ def places(tree: exp.Expr) -> list[int]:
 
 def _number(node: exp.Expr) -> int | None:
     name = node.name or (node.this.name if isinstance(node.this, exp.Expr) else str(node.this or ""))
-    return int(name) if name.isdigit() and len(name) < 6 else None
+    if name.isdigit() and len(name) < 6:
+        return int(name)
+    return None
 
 
 def beside(tree: exp.Expr, kinds: Mapping[str, int]) -> dict[int, int]:
@@ -133,7 +141,9 @@ def unqualified(tree: exp.Expr, data: str) -> exp.Expr:
 
 def ready(text: str, data: str, values: Sequence[exp.Expr]) -> str:
     """The text that the curator is asked: as it came, where nothing in it had to be replaced."""
-    return _bound(text, data, values) if values else _ready(text, data)
+    if values:
+        return _bound(text, data, values)
+    return _ready(text, data)
 
 
 @lru_cache(maxsize=256)

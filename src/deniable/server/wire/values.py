@@ -52,9 +52,13 @@ def as_text(value: Any) -> str:
     """
     match value:
         case bool():
-            return "t" if value else "f"
+            if value:
+                return "t"
+            return "f"
         case float() if math.isinf(value):
-            return "Infinity" if value > 0 else "-Infinity"
+            if value > 0:
+                return "Infinity"
+            return "-Infinity"
         case float() if math.isnan(value):
             return "NaN"
         case float():
@@ -69,7 +73,9 @@ def as_text(value: Any) -> str:
 
 def _element(item: Any) -> str:
     if item is None or isinstance(item, int):
-        return "NULL" if item is None else as_text(item)
+        if item is None:
+            return "NULL"
+        return as_text(item)
     return '"' + as_text(item).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -130,7 +136,9 @@ def parameter(raw: bytes | None, binary: bool, oid: int) -> exp.Expr:
     if raw is None:
         return exp.null()
     try:
-        return _binary(raw, oid) if binary else _text(raw.decode(), oid)
+        if binary:
+            return _binary(raw, oid)
+        return _text(raw.decode(), oid)
     except (struct.error, UnicodeDecodeError, OverflowError, ValueError):
         raise InvalidQuery(
             "A parameter is not of the type that it was sent as. Nothing was charged."
@@ -141,7 +149,11 @@ def _binary(raw: bytes, oid: int) -> exp.Expr:
     formats = {INT2: "!h", INT4: "!i", INT8: "!q", OID: "!I", FLOAT4: "!f", FLOAT8: "!d", BOOL: "!?"}
     if oid in formats:
         (value,) = struct.unpack(formats[oid], raw)
-        return exp.true() if value is True else exp.false() if value is False else number(repr(value))
+        if value is True:
+            return exp.true()
+        if value is False:
+            return exp.false()
+        return number(repr(value))
     if oid == DATE:
         return _day((EPOCH_DAY + timedelta(days=struct.unpack("!i", raw)[0])).isoformat())
     if oid == TIMESTAMP:
@@ -189,7 +201,9 @@ def number(value: str) -> exp.Expr:
     if NUMBER.fullmatch(value) is None:
         raise ValueError(value)
     literal = exp.Literal.number(value.lstrip("+-"))
-    return exp.Neg(this=literal) if value.startswith("-") else literal
+    if value.startswith("-"):
+        return exp.Neg(this=literal)
+    return literal
 
 
 def string(value: str) -> exp.Expr:
@@ -218,8 +232,6 @@ def stand_in(oid: int) -> exp.Expr:
     samples = {BOOL: exp.true(), DATE: _day("2000-01-01"), TIMESTAMP: _moment("2000-01-01 00:00")}
     if oid in samples:
         return samples[oid]
-    return (
-        exp.Literal.number(1)
-        if oid in (INT2, INT4, INT8, OID, FLOAT4, FLOAT8, NUMERIC)
-        else exp.Literal.string("1")
-    )
+    if oid in (INT2, INT4, INT8, OID, FLOAT4, FLOAT8, NUMERIC):
+        return exp.Literal.number(1)
+    return exp.Literal.string("1")

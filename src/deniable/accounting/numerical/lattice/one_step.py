@@ -1,0 +1,62 @@
+"""A single release needs no composition: its curve H is known, so its root is found and certified
+directly."""
+
+from __future__ import annotations
+
+import math
+
+from scipy import optimize
+
+from deniable.accounting.numerical.pairs.continuous import Pair
+from deniable.accounting.numerical.rounding import relative
+
+FAR = 1e9
+"""No ε is searched beyond."""
+
+
+def height(pair: Pair, epsilon: float, sign: int) -> float:
+    """H at e^ε: P(L > ε) − e^ε·Q(L > ε), plus or minus what rounding can do.
+
+    e^ε·Q ≤ P on that set, so both terms err by at most `relative` of P; a misplaced end
+    of the set costs second order.
+    """
+    log_p, log_q = pair.tails(epsilon, True)
+    p = math.exp(log_p)
+    value = p - math.exp(min(0.0, epsilon + log_q))
+    return value + sign * 8 * relative(abs(epsilon) + (0.0 if math.isinf(log_p) else abs(log_p))) * p
+
+
+def delta_of_one(pair: Pair, epsilon: float) -> tuple[float, float]:
+    """Bounds on δ at ε for one release."""
+    lower, upper = height(pair, epsilon, -1), height(pair, epsilon, 1) + pair.slack
+    return max(0.0, lower), min(1.0, upper)
+
+
+def epsilon_of_one(pair: Pair, delta: float) -> tuple[float, float]:
+    """Bounds on ε at δ for one release: the root of the computed curve, then both sides
+    moved until they are certain."""
+    room = delta - pair.slack
+    if room <= 0:
+        return 0.0, math.inf
+    if height(pair, 0.0, 1) <= room:
+        return 0.0, 0.0
+    low, high = 0.0, 1e-6
+    while height(pair, high, 0) > delta:
+        low, high = high, 4 * high
+        if high > FAR:
+            return 0.0, math.inf
+    root = 0.0
+    if height(pair, low, 0) > delta:
+        root = float(
+            optimize.brentq(lambda e: height(pair, e, 0) - delta, low, high, xtol=1e-300, rtol=1e-12)
+        )
+    lower, step = root, 1e-11 * root + 1e-300
+    while lower > 0 and height(pair, lower, -1) <= delta:
+        lower, step = max(0.0, lower - step), 4 * step
+    upper, step = root, 1e-11 * root + 1e-300
+    while height(pair, upper, 1) > room:
+        upper, step = upper + step, 4 * step
+        if upper > FAR:
+            return max(0.0, lower - 4 * relative(root)), math.inf
+    shift = 4 * relative(root)
+    return max(0.0, lower - shift), upper + shift

@@ -1,0 +1,274 @@
+"""Certificates of a radius: the counts, the noise, the plan of looks, and the radius that follows from them.
+
+`deniable verify` computes the radius again from the counts. What is claimed about rounding follows from the
+other fields and cannot be claimed on its own: "exact" is for whole-number noise, one fixed evaluation of
+every noisy input, and no bank.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context, Decimal
+from typing import Any
+
+from deniable._version import VERSION
+from deniable.accounting.radius.certified_radius import radii
+from deniable.accounting.radius.input_noise import NORMS, InputNoise
+from deniable.accounting.radius.votes import Looks, bounds
+from deniable.errors import DeniableError, InvalidCertificate, InvalidParameter
+from deniable.loss import Node
+from deniable.units import Unit
+
+KIND = "radius 1"
+EXACT, ROUNDED = "exact", "up to rounding"
+
+
+@dataclass(frozen=True)
+class Votes:
+    """What was counted: `label` chosen on `choosing`, then `counts` of an independent
+    sample at the last look."""
+
+    label: int
+    choosing: tuple[int, ...]
+    counts: tuple[int, ...]
+    looks: Looks
+    runner_up: bool = True
+
+    def __post_init__(self) -> None:
+        total = sum(self.counts)
+        if (
+            len(self.counts) < 2
+            or len(self.choosing) != len(self.counts)
+            or min(*self.counts, *self.choosing) < 0
+        ):
+            raise InvalidParameter(
+                "Expected counts of the same two or more classes in both samples, none below 0."
+            )
+        if total not in self.looks.sizes:
+            raise InvalidParameter(f"Expected the {total} votes of one of the looks {self.looks.sizes}.")
+        if not 0 <= self.label < len(self.counts) or self.choosing[self.label] < max(self.choosing):
+            raise InvalidParameter(
+                f"Expected label={self.label} to be the class with the most votes of the choosing sample."
+            )
+
+    def radius(self, noise: InputNoise, norm: float, dimension: int) -> float:
+        """The radius that these counts certify."""
+        p_a, p_b = bounds([self.counts], [self.label], self.looks.share, runner_up=self.runner_up)
+        return float(radii(noise, p_a, p_b, norm, dimension)[0])
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How the classifier was evaluated: which one, on inputs divided by `scale`, on
+    batches of one size, with a bank or not.
+
+    `fixed` says that its answers were seen to be the same, bit for bit, at every place of a batch.
+    """
+
+    model: str
+    batch: int
+    fixed: bool
+    bank: bool = False
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class RadiusCertificate:
+    """A claim that anybody can compute again: this model's smoothed answer at this input
+    cannot change within `radius`."""
+
+    noise: InputNoise
+    norm: float
+    radius: float
+    dimension: int
+    votes: Votes
+    evaluation: Evaluation
+    input: str
+    version: str = VERSION
+
+    @property
+    def precision(self) -> str:
+        """ "exact" where nothing is rounded between the theorem and the program."""
+        sure = self.noise.integer and self.evaluation.fixed and not self.evaluation.bank
+        if sure:
+            return EXACT
+        return ROUNDED
+
+    @property
+    def unit(self) -> Unit:
+        return Unit.ball(self.norm, self.radius)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """The sentences that the reader must grant."""
+        return tuple(_assumed(self))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "certificate": KIND,
+            "noise": self.noise.to_dict(),
+            "norm": _name(self.norm),
+            "radius": self.radius,
+            "dimension": self.dimension,
+            "alpha": self.votes.looks.alpha,
+            "label": self.votes.label,
+            "choosing": list(self.votes.choosing),
+            "counts": list(self.votes.counts),
+            "looks": list(self.votes.looks.sizes),
+            "runner_up": self.votes.runner_up,
+            "model": self.evaluation.model,
+            "batch": self.evaluation.batch,
+            "fixed": self.evaluation.fixed,
+            "bank": self.evaluation.bank,
+            "scale": self.evaluation.scale,
+            "input": self.input,
+            "precision": self.precision,
+            "assumptions": list(self.assumptions),
+            "version": self.version,
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> RadiusCertificate:
+        """Read a certificate; nothing of it is believed until `verify_radius` has computed it again."""
+        try:
+            value = json.loads(text)
+            if not isinstance(value, Mapping) or value.get("certificate") != KIND:
+                raise InvalidCertificate(
+                    f'This is no certificate of a radius: it lacks "certificate": "{KIND}".'
+                )
+            certificate = _read(value)
+        except InvalidCertificate:
+            raise
+        except (DeniableError, ArithmeticError, KeyError, TypeError, ValueError, RecursionError) as error:
+            raise InvalidCertificate(
+                f"This certificate cannot be read: {type(error).__name__}: {error}"
+            ) from None
+        if certificate.to_dict() != value:
+            raise InvalidCertificate(
+                "This certificate says more, less or other than its fields mean: its precision or its "
+                "assumptions do not follow from them. Do not rely on it."
+            )
+        return certificate
+
+
+def is_radius(text: str) -> bool:
+    """Whether a certificate speaks of a radius; nothing else of it is looked at."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, Mapping) and value.get("certificate") == KIND
+
+
+def certify_radius(
+    noise: InputNoise, norm: float, dimension: int, votes: Votes, evaluation: Evaluation, digest: str
+) -> RadiusCertificate:
+    """The certificate of these votes; the radius is rounded down to six digits so that
+    every machine confirms it."""
+    radius = _down(votes.radius(noise, norm, dimension))
+    if radius == 0:
+        raise InvalidParameter("These votes certify no radius: there is nothing to write a certificate of.")
+    return RadiusCertificate(noise, norm, radius, dimension, votes, evaluation, digest)
+
+
+def verify_radius(certificate: RadiusCertificate) -> float:
+    """Compute the radius again from the counts and return it; `InvalidCertificate` if
+    less is certified than claimed."""
+    again = certificate.votes.radius(certificate.noise, certificate.norm, certificate.dimension)
+    if not 0 < certificate.radius <= again:
+        raise InvalidCertificate(
+            f"The certificate claims the radius {certificate.radius:.6g}, but its counts certify {again:.6g} "
+            f"at α = {certificate.votes.looks.alpha:g}. Do not rely on it."
+        )
+    return again
+
+
+def _assumed(claim: RadiusCertificate) -> list[str]:
+    alpha, looks = claim.votes.looks.alpha, len(claim.votes.looks.sizes)
+    sentences = [
+        f"The claim is about {claim.unit}: the likeliest class of the noisy input stays the same.",
+        "The counts are of independent noise, drawn after the input was fixed; they mislead with "
+        f"probability {alpha:g} at most.",
+        "The class was chosen on a sample of its own, and the counts that bound it were looked at "
+        + ("once." if looks == 1 else f"at {looks} sizes fixed beforehand, or fewer."),
+    ]
+    if claim.evaluation.bank:
+        sentences.append("The inputs were fixed before the noise bank was drawn, and it was not used again.")
+    if claim.precision == EXACT:
+        if claim.norm:
+            sentences.append("The input is whole numbers, and so is every input it is compared with.")
+        sentences.append(
+            f"The classifier is one fixed function, evaluated {claim.evaluation.batch} noisy inputs at a "
+            "time; its answers were seen to be the same, bit for bit, wherever an input stands among them."
+        )
+    else:
+        sentences.append(
+            "Noise and classifier are as in the theorem up to rounding: floating-point numbers only come "
+            "near it."
+        )
+    return sentences
+
+
+def _read(value: Mapping[str, Any]) -> RadiusCertificate:
+    noise = Node.from_dict(value["noise"])
+    if not isinstance(noise, InputNoise):
+        raise InvalidParameter(f"Expected the noise of an input, got {type(noise).__name__}.")
+    looks = Looks(tuple(_whole(size) for size in value["looks"]), _number(value["alpha"]))
+    votes = Votes(
+        _whole(value["label"]),
+        tuple(_whole(count) for count in value["choosing"]),
+        tuple(_whole(count) for count in value["counts"]),
+        looks,
+        _flag(value["runner_up"]),
+    )
+    evaluation = Evaluation(
+        str(value["model"]),
+        _whole(value["batch"]),
+        _flag(value["fixed"]),
+        _flag(value["bank"]),
+        _number(value["scale"]),
+    )
+    return RadiusCertificate(
+        noise,
+        NORMS[value["norm"]],
+        _number(value["radius"]),
+        _whole(value["dimension"]),
+        votes,
+        evaluation,
+        str(value["input"]),
+        str(value["version"]),
+    )
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InvalidParameter(f"Expected a whole number of at least 0, got {value!r}.")
+    return value
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise InvalidParameter(f"Expected a positive number, got {value!r}.")
+    return float(value)
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidParameter(f"Expected true or false, got {value!r}.")
+    return value
+
+
+def _name(norm: float) -> str:
+    return next(name for name, p in NORMS.items() if p == norm)
+
+
+def _down(radius: float) -> float:
+    if radius:
+        return float(Context(prec=6, rounding=ROUND_FLOOR).create_decimal(Decimal(radius)))
+    return 0.0

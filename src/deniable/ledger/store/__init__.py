@@ -1,0 +1,5 @@
+"""The database below the ledger: tables, connections, transactions, and bringing older files up to date."""
+
+from deniable.ledger.store.store import APPLICATION, Row, Store, Transaction, parse, write_ahead
+
+__all__ = ["APPLICATION", "Row", "Store", "Transaction", "parse", "write_ahead"]

@@ -1,0 +1,212 @@
+"""Choose one of a public list by a private score: the exponential mechanism,
+permute-and-flip, and the best few.
+
+Scores are read by the rules of `grid` in units of a 2^20th of the sensitivity, so that a
+neighbour moves each by at most 2^20 units and every probability is exact. (The rounding
+moves a score by less than a millionth of the sensitivity.)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from deniable import checks
+from deniable.loss import BoundedRange, Loss, Number, Pure, exact
+from deniable.mechanism import Error, Random
+from deniable.mechanisms import grid
+from deniable.mechanisms.choice import Exponentials, draw
+from deniable.numbers import plain
+from deniable.units import Unit
+
+RESOLUTION = 2**20
+"""Score units in one sensitivity."""
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """One of `candidates`, with probability ∝ exp(ε·score/(2·sensitivity)), or ∝
+    exp(ε·score/sensitivity) if monotone.
+
+    Guarantee: ε-DP, and more: the log-likelihood ratios of two neighbours span at most ε (`BoundedRange`).
+               Proof: for candidates i, j the ratio P(i)Q(j)/(P(j)Q(i)) is exp of
+                      rate·((sᵢ − s'ᵢ) − (sⱼ − s'ⱼ)). Each
+               bracket is within ±sensitivity, and within [0, sensitivity] or [−sensitivity, 0] for both if
+               monotone.
+    Assumes:   the data are the candidates' scores, each of sensitivity `sensitivity`. `monotone=True`: adding
+               a unit moves all scores the same way (counts), and the unit is added or removed, not replaced.
+    Error:     the chosen score is below the best by more than ln((n − 1)(1 − β)/β)/rate
+               with probability at most β; attained.
+    Reference: McSherry, Talwar 2007; range: Durfee, Rogers 2019.
+
+    >>> from deniable.randomness import SeededRandom
+    >>> Exponential(("flu", "cold", "measles"), epsilon=1)([10, 300, 2], rng=SeededRandom(1))
+    'cold'
+    >>> Exponential(("flu", "cold"), epsilon=1).loss
+    BoundedRange(epsilon=1)
+    """
+
+    candidates: tuple[Any, ...]
+    epsilon: Number
+    sensitivity: Number = 1
+    monotone: bool = False
+    unit: Unit = checks.ROW
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def loss(self) -> BoundedRange:
+        return BoundedRange(self.epsilon)
+
+    def error(self, confidence: float = 0.95) -> Error:
+        return Error(_gap(self, checks.failure(confidence)), float(confidence), measure="score")
+
+    def __call__(self, data: Any, *, rng: Random) -> Any:
+        distances = _below_best(data, self.candidates, self.sensitivity)
+        return self.candidates[draw(Exponentials(_rate(self), distances), rng)]
+
+
+@dataclass(frozen=True)
+class PermuteAndFlip:
+    """One of `candidates`: in random order, each is taken with probability exp(−rate·(best − score)).
+
+    The rate is ε/(2·sensitivity), or ε/sensitivity if monotone; it is the argmax of
+    scores with exponential noise.
+
+    Guarantee: ε-DP for `unit`.
+    Assumes:   as `Exponential`.
+    Error:     never worse than `Exponential`, and up to twice as good: with w =
+               e^(−rate·t) the score is t or more below the best with probability at most
+               1 − (1 − (1 − w)ⁿ)/(n·w), attained when all others lie t below.
+    Reference: McKenna, Sheldon 2020; Ding, Kifer et al. 2021 (arXiv 2105.07260) for the noise form.
+
+    >>> from deniable.randomness import SeededRandom
+    >>> PermuteAndFlip(("flu", "cold", "measles"), epsilon=1)([10, 300, 2], rng=SeededRandom(1))
+    'cold'
+    """
+
+    candidates: tuple[Any, ...]
+    epsilon: Number
+    sensitivity: Number = 1
+    monotone: bool = False
+    unit: Unit = checks.ROW
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def loss(self) -> Pure:
+        return Pure(self.epsilon)
+
+    def error(self, confidence: float = 0.95) -> Error:
+        n, beta = len(self.candidates), float(checks.failure(confidence))
+        low, high = 0.0, math.log(max(1.0, 2 * n / beta))
+        while high - low > 1e-9 * high:
+            middle = (low + high) / 2
+            if _flip_tail(n, math.exp(-middle)) <= beta * (1 - 1e-9):
+                high = middle
+            else:
+                low = middle
+        return Error(_in_scores(self, high), float(confidence), measure="score")
+
+    def __call__(self, data: Any, *, rng: Random) -> Any:
+        gaps, rate = _below_best(data, self.candidates, self.sensitivity).tolist(), _rate(self)
+        order = rng.permutation(len(gaps)).tolist()
+        # The best candidate is taken for sure when it comes, so one of them is.
+        return self.candidates[next(i for i in order if gaps[i] == 0 or rng.bernoulli_exp(rate * gaps[i]))]
+
+
+@dataclass(frozen=True)
+class TopK:
+    """The best `count` of `candidates` in order: `count` rounds of `Exponential`, each
+    without the ones already named.
+
+    Guarantee: ε-DP in all; each round has range ε/count, and accounting composes them.
+    Assumes:   as `Exponential`.
+    Error:     each named one is within the stated score of the best that was left.
+    Reference: Durfee, Rogers 2019 (one draw of Gumbel noise for all, the same distribution as these rounds).
+
+    >>> TopK(("a", "b", "c", "d"), count=2, epsilon=1).loss
+    Repeated(times=2, of=BoundedRange(epsilon=Fraction(1, 2)))
+    """
+
+    candidates: tuple[Any, ...]
+    count: int
+    epsilon: Number
+    sensitivity: Number = 1
+    monotone: bool = False
+    unit: Unit = checks.ROW
+
+    def __post_init__(self) -> None:
+        _check(self)
+        object.__setattr__(self, "count", checks.whole("count", self.count, at_least=1))
+        checks.number("count", self.count, below=len(self.candidates) + 1)
+
+    @property
+    def loss(self) -> Loss:
+        return BoundedRange(plain(exact(self.epsilon) / self.count)) * self.count
+
+    def error(self, confidence: float = 0.95) -> Error:
+        beta = checks.failure(confidence) / self.count
+        return Error(_gap(self, beta, self.count), float(confidence), measure="score")
+
+    def __call__(self, data: Any, *, rng: Random) -> tuple[Any, ...]:
+        scores = _scores(data, self.candidates, self.sensitivity)
+        rate, left, winners = _rate(self) / self.count, np.arange(len(scores)), []
+        for _ in range(self.count):
+            place = draw(Exponentials(rate, scores[left].max() - scores[left]), rng)
+            winners.append(self.candidates[left[place]])
+            left = np.delete(left, place)
+        return tuple(winners)
+
+
+def _check(choice: Any) -> None:
+    object.__setattr__(choice, "candidates", checks.choices("candidates", choice.candidates))
+    object.__setattr__(choice, "epsilon", checks.number("epsilon", choice.epsilon, above=0))
+    object.__setattr__(choice, "sensitivity", checks.number("sensitivity", choice.sensitivity, above=0))
+    checks.monotone(choice.monotone, checks.unit(choice.unit))
+
+
+def _rate(choice: Any) -> Fraction:
+    """The exponent of one score unit: ε/(2·2^20), or ε/2^20 if monotone."""
+    return exact(choice.epsilon) / (RESOLUTION * (1 if choice.monotone else 2))
+
+
+def _scores(data: Any, candidates: tuple[Any, ...], sensitivity: Number) -> grid.Whole:
+    return grid.read(data, len(candidates), exact(sensitivity) / RESOLUTION)
+
+
+def _below_best(data: Any, candidates: tuple[Any, ...], sensitivity: Number) -> grid.Whole:
+    scores = _scores(data, candidates, sensitivity)
+    return np.asarray(scores.max() - scores)
+
+
+def _gap(choice: Any, beta: Fraction, rounds: int = 1) -> float:
+    """The score t below the best that is missed with probability at most beta.
+
+    At worst all n − 1 others lie t below: then they are chosen with probability (n − 1)w/(1 + (n − 1)w), w =
+    e^(−rate·t).
+    """
+    odds = (len(choice.candidates) - 1) * float((1 - beta) / beta)
+    return _in_scores(choice, rounds * math.log(odds) if odds > 1 else 0.0)
+
+
+def _in_scores(choice: Any, exponent: float) -> float:
+    """The score difference of this exponent; rounding two scores adds at most one unit."""
+    unit = exact(choice.sensitivity) / RESOLUTION
+    return exponent * (1 + 1e-12) * float(unit / _rate(choice)) + float(unit)
+
+
+def _flip_tail(n: int, w: float) -> float:
+    """1 − (1 − (1 − w)ⁿ)/(n·w), the chance that one of n − 1 others of weight w comes
+    before the best and is taken."""
+    if n * w < 1e-4:
+        return n * w / 2  # alternating series: the next term is negative
+    if w < 1:
+        return 1 + math.expm1(n * math.log1p(-w)) / (n * w)
+    return 1 - 1 / n

@@ -1,0 +1,305 @@
+"""The page of questions: what it would cost while it is typed, the answer with its ±, and the way out of a
+refusal."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from fastapi import APIRouter, Response
+
+from deniable.curator import Answer, Curator
+from deniable.errors import AlreadyPaid, DeniableError, InvalidParameter, NotFound
+from deniable.server.console import exports, recent
+from deniable.server.console.page import Here, PageRoute, Typed, Visit
+from deniable.server.console.pictures import pictures
+from deniable.server.http.errors import told
+from deniable.server.questions import Question
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+FIELDS = ("sql", "by", "epsilon", "within", "confidence", "at_least", "max_groups", "discover", "noise")
+START = {
+    "by": "epsilon", "epsilon": "0.1", "within": "100", "confidence": "0.95", "at_least": "",
+    "max_groups": "", "discover": "", "noise": "auto",
+}  # fmt: skip
+NOISES = ("auto", "laplace", "gaussian")
+LONGEST_QUERY = 65_536
+MOST_ROWS = 500
+WITHIN_LIMIT = re.compile(r"Ask with ε ≤ ([0-9.]+)")
+
+
+class WayOut(NamedTuple):
+    """A way out of a refusal: the words on a button, and the field that it sets. A field without a value is
+    one to fill in."""
+
+    words: str
+    field: str
+    value: str = ""
+
+
+@dataclass(frozen=True)
+class AskForm:
+    """A form as it was typed."""
+
+    data: str
+    typed: dict[str, str]
+
+    @classmethod
+    def of(cls, typed: Typed) -> AskForm:
+        values = {name: typed[name] for name in FIELDS if name in typed}
+        values = START | {"sql": "", "discover": ""} | values
+        field, _, value = typed["way"].partition("=")
+        if field in FIELDS:
+            values[field] = value
+        return cls(typed["data"], values)
+
+    @property
+    def question(self) -> Question:
+        """What is asked. The half of "± or ε" that was not chosen does not count."""
+        fields = self.typed
+        if not fields["sql"].strip():
+            raise InvalidParameter("Expected a question in SQL. Nothing was charged and nothing was run.")
+        if len(fields["sql"]) > LONGEST_QUERY:
+            raise InvalidParameter(
+                f"Expected a question of at most {LONGEST_QUERY:,} characters. Nothing was run."
+            )
+        by = "within" if fields["by"] == "within" else "epsilon"
+        if fields["noise"] not in NOISES:
+            raise InvalidParameter(f"Expected noise among {', '.join(NOISES)}. Nothing was run.")
+        return Question.of(
+            fields["sql"],
+            **{by: _decimal(fields[by])},
+            confidence=_confidence(fields["confidence"]),
+            at_least=_whole("at_least", fields["at_least"]),
+            max_groups=_whole("max_groups", fields["max_groups"]),
+            noise=fields["noise"],
+            discover=fields["discover"] == "on",
+        )
+
+
+def _decimal(text: str) -> str:
+    return text.strip().replace(",", ".")
+
+
+def _confidence(text: str) -> float:
+    try:
+        value = float(_decimal(text or "0.95"))
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1:
+        raise InvalidParameter("Expected a confidence between 0 and 1, like 0.95. Nothing was run.")
+    return value
+
+
+def _whole(name: str, text: str) -> int | None:
+    if not text.strip():
+        return None
+    if not text.strip().isascii() or not text.strip().isdigit() or not 1 <= int(text[:20]) <= 10**12:
+        raise InvalidParameter(
+            f"Expected {name} as a whole number of at least 1, got {text[:40]!r}. Nothing was run."
+        )
+    return int(text)
+
+
+# ------------------------------------------------------------------------------------------------ the page
+
+
+@router.get("/ask")
+async def page(here: Here, data: str = "") -> Response:
+    return await _page(here, AskForm(data, START | {"sql": ""}))
+
+
+@router.post("/ask/preview")
+async def preview(here: Here) -> Response:
+    """What the question would cost. Free: no data is opened."""
+    asking = AskForm.of(here.typed)
+    if not here.fragment:
+        return await _page(here, asking, previewed=True)
+    return here.draw("parts/preview.html", **await _preview(here, asking))
+
+
+@router.post("/ask")
+async def ask(here: Here) -> Response:
+    """The one route here that charges."""
+    asking = AskForm.of(here.typed)
+    facts = await _answer(here, asking)
+    if here.fragment:
+        return here.draw("parts/answer.html", facts.pop("status", 200), asking=asking, **facts)
+    return await _page(here, asking, previewed=True, **facts)
+
+
+@router.post("/ask/export")
+async def export(here: Here) -> Response:
+    """A paid answer as a file; what was not paid for is not asked here."""
+    asking, kind = AskForm.of(here.typed), here.typed["kind"]
+    if kind not in exports.KINDS:
+        raise NotFound("There is no such kind of file. Nothing was done.")
+    question = asking.question
+    answer = await here.door.run(here.door.service.kept, here.caller, asking.data, question)
+    if answer is None:
+        raise NotFound(
+            "This answer is not kept any more: the owner has declared a new version of the data. Nothing was "
+            "charged. Ask anew."
+        )
+    match kind:
+        case "csv":
+            body = exports.comma_separated(answer)
+        case "parquet":
+            body = exports.parquet(answer)
+        case _:
+            body = exports.program(question, asking.data, here.door.origin(here.request)).encode()
+    entry = (answer.entry or "").partition(":")[0]
+    name = f'attachment; filename="answer-{entry}.{kind}"'
+    return Response(body, media_type=exports.KINDS[kind], headers={"content-disposition": name})
+
+
+async def _page(here: Visit, asking: AskForm, *, previewed: bool = False, **facts: Any) -> Response:
+    names = await here.door.run(here.door.service.datasets, here.caller)
+    own: list[str] = []
+    for name in names:
+        if await here.door.run(_asks, here, name):
+            own.append(name)
+    if not own:
+        return here.draw("ask_nothing.html")
+    data = asking.data or own[0]
+    asking = AskForm(data, asking.typed)
+    curator = await here.door.run(here.door.service.curator, here.caller, data)
+    examples = _examples(curator)
+    if not asking.typed["sql"] and not here.typed["data"]:
+        asking.typed["sql"] = examples[0][1]
+    told_before = await _preview(here, asking)
+    earlier = await here.door.run(recent.recent, here.door.service.state, here.caller.name, data)
+    return here.draw(
+        "ask.html", facts.pop("status", 200), asking=asking, own=own, schema=curator.schema,
+        unit=curator.account.unit, completion=_completion(curator), examples=examples, earlier=earlier,
+        **told_before, **({"answer": None, "refusal": None, "ways": []} | facts),
+    )  # fmt: skip
+
+
+def _asks(here: Visit, name: str) -> bool:
+    try:
+        here.door.service.curator(here.caller, name)
+    except NotFound:
+        return False
+    return True
+
+
+def _completion(curator: Curator) -> str:
+    """Tables and columns for the editor, with what is declared of each."""
+    tables = {
+        table.name: [{"name": column.name, "type": _declared(column)} for column in table.columns]
+        for table in curator.schema.tables
+    }
+    return json.dumps(tables)
+
+
+def _declared(column: Any) -> str:
+    bounds = ""
+    if column.lower is not None:
+        bounds = f", {float(column.lower):g} to {float(column.upper):g}"
+    keys = ""
+    if column.keys is not None:
+        keys = f", {len(column.keys)} public keys"
+    return f"{column.type.kind.value}{bounds}{keys}"
+
+
+def _examples(curator: Curator) -> list[tuple[str, str]]:
+    """Questions that this data set can answer, from what is declared."""
+    table = next(t for t in curator.schema.tables if not t.public)
+    hidden = curator.schema.identities(table.name)
+    name = _quoted(table.name)
+    group = next((c for c in table.columns if c.keys and c.name not in hidden), None)
+    group = group or next(
+        (c for c in table.columns if c.type.kind.value == "text" and c.name not in hidden), None
+    )
+    quantity = next((c for c in table.columns if c.lower is not None and c.name not in hidden), None)
+    questions = [("How many rows", f"SELECT COUNT(*) AS n\nFROM {name}")]
+    if group is not None:
+        key = _quoted(group.name)
+        questions.append(
+            (f"How many by {group.name}", f"SELECT {key}, COUNT(*) AS n\nFROM {name}\nGROUP BY {key}")
+        )
+    if group is not None and quantity is not None:
+        key, value = _quoted(group.name), _quoted(quantity.name)
+        text = f"SELECT {key}, AVG({value}) AS average\nFROM {name}\nGROUP BY {key}"
+        questions.append((f"Average {quantity.name} by {group.name}", text))
+    return questions
+
+
+def _quoted(name: str) -> str:
+    match = re.fullmatch(r"[a-z_][a-z0-9_]*", name)
+    if match:
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+# ------------------------------------------------------------------------------------ before and after paying
+
+
+async def _preview(here: Visit, asking: AskForm) -> dict[str, Any]:
+    none: dict[str, Any] = {"preview": None, "problem": None, "preview_ways": []}
+    if not asking.typed["sql"].strip():
+        return none
+    try:
+        service = here.door.service
+        reply = await here.door.run(service.preview, here.caller, asking.data, asking.question)
+    except DeniableError as error:
+        sentence = told(error)[1]["message"]
+        return none | {"problem": sentence, "preview_ways": ways(sentence, asking)}
+    return none | {"preview": reply, "preview_ways": ways(reply.refusal or "", asking)}
+
+
+async def _answer(here: Visit, asking: AskForm) -> dict[str, Any]:
+    """The answer, or the sentence that refuses it with its ways out."""
+    try:
+        question = asking.question
+        answer = await here.door.ask(here.caller, asking.data, question, then=lambda answer: answer)
+    except DeniableError as error:
+        status, body = told(error)
+        sentence = body["message"]
+        return {"status": status, "answer": None, "refusal": sentence, "ways": ways(sentence, asking, error)}
+    entry = int((answer.entry or "0").partition(":")[0])
+    await here.door.run(
+        recent.remember,
+        here.door.service.state,
+        here.caller.name,
+        asking.data,
+        question,
+        asking.typed,
+        entry,
+        answer.epsilon,
+    )
+    return {"answer": shown(answer), "refusal": None, "ways": []}
+
+
+def shown(answer: Answer) -> dict[str, Any]:
+    rows = list(answer.rows())
+    return {
+        "columns": [(name, name in answer.numbers) for name in answer.value.column_names],
+        "rows": rows[:MOST_ROWS],
+        "more": max(len(rows) - MOST_ROWS, 0),
+        "pictures": pictures(answer),
+        "answer": answer,
+        "entry": (answer.entry or "").partition(":")[0],
+    }
+
+
+def ways(sentence: str, asking: AskForm, error: DeniableError | None = None) -> list[WayOut]:
+    """Buttons for what a refusal says in words."""
+    buttons = []
+    if limit := WITHIN_LIMIT.search(sentence):
+        buttons.append(WayOut(f"Ask for ε = {limit[1]} instead", "epsilon", limit[1]))
+    if "discover=True" in sentence and asking.typed["discover"] != "on":
+        buttons.append(WayOut("Find the bounds privately, from part of ε", "discover", "on"))
+    if "epsilon= instead" in sentence and asking.typed["by"] == "within":
+        buttons.append(WayOut("Say what it may cost instead", "by", "epsilon"))
+    if "at_least=" in sentence:
+        buttons.append(WayOut("Say how large each group is at least", "at_least"))
+    if "max_groups" in sentence:
+        buttons.append(WayOut("Say how many groups one person may be in", "max_groups"))
+    if isinstance(error, AlreadyPaid):
+        buttons.append(WayOut("Ask anew, as a new charge", "sql", asking.typed["sql"]))
+    return buttons

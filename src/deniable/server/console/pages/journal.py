@@ -1,0 +1,119 @@
+"""The page of the ledger: every entry with its ε, what owners did, whether the seals hold, and the head to
+keep elsewhere."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from deniable.accounting.filters import above
+from deniable.errors import DeniableError
+from deniable.ledger import Entry, EntryKind
+from deniable.server.console.page import Here, PageRoute, Visit
+from deniable.server.console.spending import moved
+from deniable.server.http.errors import told
+from deniable.server.people.rights import Right
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+PAGE = 50
+WORDS = {
+    EntryKind.CREATE: "account made",
+    EntryKind.RUN: "answer",
+    EntryKind.OPEN: "conversation opened",
+    EntryKind.SETTLE: "conversation settled",
+    EntryKind.RAISE: "limit raised",
+    EntryKind.FREEZE: "frozen",
+    EntryKind.THAW: "thawed",
+    EntryKind.CLOSE: "closed",
+    EntryKind.BEGIN: "ledger begun",
+    EntryKind.CLOCK: "clock",
+    EntryKind.BIND: "data bound",
+    EntryKind.RESET: "set anew",
+    EntryKind.RENAME: "renamed",
+    EntryKind.FORGET: "forgotten",
+}
+
+
+@dataclass(frozen=True)
+class EntryLine:
+    """An entry as the page shows it."""
+
+    seq: int
+    time: str
+    what: str
+    account: str
+    analyst: str
+    text: str
+    epsilon: float | None
+    certified: bool
+
+    @classmethod
+    def of(cls, entry: Entry) -> EntryLine:
+        change = moved(entry, entry.account)
+        cost = None
+        if change is not None:
+            cost = change[0] * _epsilon(change[1])
+        private = entry.kind in (EntryKind.RUN, EntryKind.OPEN) and bool(entry.details.get("private"))
+        return cls(
+            entry.seq, entry.time, WORDS[entry.kind], entry.account, entry.analyst, entry.description, cost,
+            private,
+        )  # fmt: skip
+
+
+def _epsilon(charge: Any) -> float:
+    if charge.impure:
+        return math.inf
+    return above(charge.epsilon)
+
+
+@router.get("/ledger")
+async def page(here: Here, before: int = 0, account: str = "") -> Response:
+    return await _page(here, before=before, account=account)
+
+
+@router.post("/ledger/verify")
+async def verify(here: Here) -> Response:
+    """Read everything and check every seal. It changes nothing; it is no GET because it is work."""
+    head = here.typed.clean("head")
+    try:
+        here.door.service.throttle.hit("requests", here.caller.name)
+        verification, act = await here.door.run(here.door.service.verify, here.caller, head or None)
+    except DeniableError as error:
+        status, body = told(error)
+        return await _page(here, status, sentence=body["message"], typed_head=head)
+    problems = [*verification.problems, *([] if act is None else [f"Act {act} is not as it was written."])]
+    now = datetime.now(UTC).strftime("%H:%M:%S UTC")
+    report = {
+        "problems": problems,
+        "unseen": verification.unseen,
+        "when": now,
+        "count": verification.head.count,
+    }
+    return await _page(here, verified=report, typed_head=head)
+
+
+async def _page(
+    here: Visit, status: int = 200, *, before: int = 0, account: str = "", **more: Any
+) -> Response:
+    service, may_look = here.door.service, here.caller.may(Right.LOOK)
+    entries = await here.door.run(service.history, here.caller)
+    accounts = sorted({entry.account for entry in entries if entry.account})
+    if account:
+        entries = [entry for entry in entries if entry.account == account]
+    older = [entry for entry in entries if not before or entry.seq < before]
+    lines = [EntryLine.of(entry) for entry in reversed(older[-PAGE:])]
+    acts = []
+    if may_look:
+        acts = (await here.door.run(service.acts, here.caller))[-PAGE:][::-1]
+    head = ""
+    if may_look:
+        head = str(await here.door.run(service.ledger.head))
+    extras = {"sentence": None, "verified": None, "typed_head": ""} | more
+    return here.draw(
+        "ledger.html", status, lines=lines, acts=acts, head=head, whole=may_look, account=account,
+        accounts=accounts, total=len(entries), more=lines[-1].seq if len(older) > PAGE else 0, **extras,
+    )  # fmt: skip

@@ -1,0 +1,131 @@
+"""Coming in and going out: login, the change of a one-time password, logout."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
+
+from deniable.errors import DeniableError, Forbidden
+from deniable.server.console.page import (
+    VISIT_COOKIE,
+    Here,
+    PageRoute,
+    Typed,
+    draw,
+)
+from deniable.server.http.door import SECURE_COOKIE, AtDoor, Door, address
+from deniable.server.http.errors import told
+from deniable.server.people.rights import Caller, Right
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+COOKIE = (
+    "Your browser did not keep the cookie of this page. Allow cookies for this address, or use TLS, and try "
+    "again."
+)
+
+
+@router.get("/")
+async def start(here: Here) -> Response:
+    return here.redirect(_home(here.caller))
+
+
+@router.get("/login")
+async def form(request: Request, door: AtDoor) -> Response:
+    return _form(request, door)
+
+
+@router.post("/login")
+async def login(request: Request, door: AtDoor) -> Response:
+    door.check_origin(request)
+    form = await Typed.of(request)
+    name = form["name"].strip()
+    try:
+        visit = request.cookies.get(VISIT_COOKIE)
+        if not visit:
+            raise Forbidden(COOKIE)
+        if not hmac.compare_digest(form["token"].encode(), door.service.roster.csrf(visit).encode()):
+            raise Forbidden("This form is too old, or is not ours. Nothing was done. Log in once more.")
+        door.service.throttle.login(name, address(request))
+        secret, caller = await door.run(door.service.roster.login, name[:200], form["password"][:300])
+    except DeniableError as error:
+        status, body = told(error)
+        return _form(request, door, status, name=name, sentence=body["message"])
+    back = form["back"]
+    goal = back if _inside(back) else _home(caller)
+    response = RedirectResponse("/password" if caller.must_change else goal, 303)
+    give(response, door, secret)
+    response.delete_cookie(VISIT_COOKIE, secure=True, httponly=True, samesite="strict")
+    return response
+
+
+@router.get("/password")
+async def password_form(here: Here) -> Response:
+    return here.draw("password.html", sentence=None)
+
+
+@router.post("/password")
+async def password(here: Here) -> Response:
+    form, door = here.typed, here.door
+    try:
+        door.service.throttle.hit("login_person", here.caller.name)
+        if form["new"] != form["again"]:
+            raise Forbidden("The two new passwords differ. Nothing was changed.")
+        fresh = await door.run(
+            door.service.roster.set_password, here.secret, form["old"] or None, form["new"]
+        )
+    except DeniableError as error:
+        status, body = told(error)
+        return here.draw("password.html", status, sentence=body["message"])
+    response = here.redirect("/")
+    give(response, door, fresh)
+    return response
+
+
+@router.post("/logout")
+async def logout(here: Here) -> Response:
+    await here.door.run(here.door.service.roster.end, here.secret)
+    response = here.redirect("/login")
+    response.delete_cookie(SECURE_COOKIE, secure=True, httponly=True, samesite="strict")
+    return response
+
+
+def _form(
+    request: Request, door: Door, status: int = 200, *, name: str = "", sentence: str | None = None
+) -> Response:
+    """The form, bound to a cookie: a page elsewhere cannot log anybody in."""
+    visit = request.cookies.get(VISIT_COOKIE) or secrets.token_urlsafe(32)
+    back = request.query_params.get("back", "")
+    response = draw(
+        request, "login.html", status, caller=None, token=door.service.roster.csrf(visit), name=name,
+        sentence=sentence, back=back if _inside(back) else "",
+        provider=door.service.provider is not None,
+    )  # fmt: skip
+    response.set_cookie(VISIT_COOKIE, visit, path="/", secure=True, httponly=True, samesite="strict")
+    return response
+
+
+def give(response: Response, door: Door, secret: str) -> None:
+    """The session, in a cookie that no other site and no script can use. Browsers keep it on loopback too,
+    where there is no TLS."""
+    seconds = int(door.service.settings.session_hours * 3600)
+    response.set_cookie(
+        SECURE_COOKIE, secret, max_age=seconds, path="/", secure=True, httponly=True, samesite="strict"
+    )
+
+
+def _inside(path: str) -> bool:
+    """A page of this site, and no address that begins like one.
+
+    >>> _inside("/budget"), _inside("//elsewhere.example"), _inside("/\\\\elsewhere.example")
+    (True, False, False)
+    """
+    return path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+
+
+def _home(caller: Caller) -> str:
+    if caller.may(Right.ASK):
+        return "/ask"
+    return "/ledger"

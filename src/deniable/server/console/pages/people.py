@@ -1,0 +1,160 @@
+"""The page of people: who they are, what they may do, their parts of the data, their tokens and sessions."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from deniable.errors import DeniableError, InvalidParameter
+from deniable.guarantee import Budget
+from deniable.server.console.page import Here, PageRoute, Visit
+from deniable.server.console.pages.budget import analyst_of
+from deniable.server.http.errors import told
+from deniable.server.people.rights import Right, Role
+from deniable.server.questions import number
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+ROLES = {
+    "analyst": "asks, within her own part",
+    "auditor": "looks at everything written down; asks nothing",
+    "owner": "registers data, grants parts, raises limits, adds people",
+}
+SCOPES = {
+    "ask": "previews and questions",
+    "look": "everyone's entries and balances",
+    "manage": "data, limits, people",
+}
+
+
+@router.get("/people")
+async def page(here: Here) -> Response:
+    return await _page(here)
+
+
+@router.post("/people/add")
+async def add(here: Here) -> Response:
+    form, roster = here.typed, here.door.service.roster
+
+    def act() -> dict[str, Any]:
+        here.caller.need(Right.MANAGE)
+        name = form.clean("name")
+        password = roster.add(here.caller.name, name, form.all("roles"))
+        return {"secret": password, "secret_of": f"The one-time password of {name}"}
+
+    return await _acted(here, act)
+
+
+@router.post("/people/change")
+async def change(here: Here) -> Response:
+    form, roster = here.typed, here.door.service.roster
+    name, by = form["name"], here.caller.name
+
+    def act() -> dict[str, Any] | None:
+        here.caller.need(Right.MANAGE)
+        match form["act"]:
+            case "roles":
+                roster.change(by, name, roles=form.all("roles"))
+            case "disable" | "enable":
+                roster.change(by, name, disabled=form["act"] == "disable")
+            case "sessions":
+                roster.end_all(by, name)
+            case "reset":
+                return {"secret": roster.reset(by, name), "secret_of": f"A new one-time password of {name}"}
+            case _:
+                raise InvalidParameter("There is no such act. Nothing was changed.")
+        return None
+
+    return await _acted(here, act)
+
+
+@router.post("/people/grant")
+async def grant(here: Here) -> Response:
+    form = here.typed
+
+    def act() -> None:
+        limit = Budget(number("epsilon", form.clean("epsilon")), number("delta", form.clean("delta") or "0"))
+        here.door.service.grant(here.caller, form["data"], form["analyst"], limit)
+
+    return await _acted(here, act)
+
+
+@router.post("/people/token")
+async def token(here: Here) -> Response:
+    form, roster = here.typed, here.door.service.roster
+
+    def act() -> dict[str, Any]:
+        days = float(number("days", form.clean("days")))
+        if not 0 < days <= 366:
+            raise InvalidParameter("Expected days between 0 and 366. Nothing was made.")
+        new_token = roster.new_token(here.caller, form.clean("label"), form.all("scope"), days * 86_400)
+        return {
+            "secret": new_token.text,
+            "secret_of": "Your new token, also the password for psql and BI tools",
+        }
+
+    return await _acted(here, act)
+
+
+@router.post("/people/revoke")
+async def revoke(here: Here) -> Response:
+    return await _acted(here, lambda: here.door.service.roster.revoke(here.caller, here.typed["id"]))
+
+
+@router.post("/people/leave")
+async def leave(here: Here) -> Response:
+    """End all sessions of one's own, this one among them."""
+    await here.door.run(here.door.service.roster.end_all, here.caller.name, here.caller.name)
+    return here.redirect("/login")
+
+
+async def _acted(here: Visit, act: Any) -> Response:
+    """Do it. A secret is shown in the answer itself, once; anything else leads back to the page."""
+    try:
+        secret = await here.door.run(act)
+    except DeniableError as error:
+        status, body = told(error)
+        return await _page(here, status, sentence=body["message"])
+    if secret is None:
+        return here.redirect("/people")
+    return await _page(here, **secret)
+
+
+async def _page(here: Visit, status: int = 200, **more: Any) -> Response:
+    facts = await here.door.run(_facts, here)
+    extras = {"sentence": None, "secret": None, "secret_of": ""} | more
+    return here.draw(
+        "people.html",
+        status,
+        **facts,
+        roles=ROLES,
+        scopes=SCOPES,
+        typed=here.typed,
+        now=time.time(),
+        **extras,
+    )
+
+
+def _facts(here: Visit) -> dict[str, Any]:
+    service, caller = here.door.service, here.caller
+    look, manage = caller.may(Right.LOOK), caller.may(Right.MANAGE)
+    people = []
+    if look:
+        people = service.roster.people()
+    parts: dict[str, list[tuple[str, Budget]]] = {}
+    for data in service.datasets(caller) if look or caller.may(Right.ASK) else []:
+        accounts = service.parts(caller, data) if look else [service.account(caller, data, caller.name)]
+        for account in accounts:
+            parts.setdefault(analyst_of(account), []).append((data, account.limit))
+    mine = [data for data in service.datasets(caller) if service.ledger.account(data).owner == caller.name]
+    asking = [p.name for p in people if {Role.ANALYST, Role.OWNER} & set(p.roles) and not p.disabled]
+    return {
+        "people": people,
+        "parts": parts,
+        "tokens": service.roster.tokens(None if manage else caller.name),
+        "sessions": service.roster.sessions(),
+        "mine": mine,
+        "asking": asking,
+        "manage": manage,
+    }
