@@ -32,7 +32,7 @@ from torch import Tensor
 from deniable import checks
 from deniable.accounting import matrices
 from deniable.errors import InvalidParameter
-from deniable.federated.encode import Encoding, Floats, Integers, centred
+from deniable.federated.encode import FINEST, Encoding, Floats, Integers, centred
 from deniable.learn.sgd.noise import GradientGrid, gaussians
 from deniable.loss import DiscreteGaussianNoise, GaussianNoise, IntegerGaussianSum, Loss, Number
 from deniable.loss.noises import LEAST_SHARE
@@ -246,8 +246,9 @@ class Shared:
         length = Encoding(shape.dimension, shape.clip, shape.clip).length
         agreeing = float(self.coins) * shape.cohort * shape.clip / math.sqrt(length)
         noise = multiplier * shape.clip * math.sqrt(max(shape.cohort, self.parties) / self.parties)
-        spread = math.hypot(agreeing, noise)
-        return Encoding(shape.dimension, shape.clip, 2 * DEVIATIONS * spread / 2**self.bits, seed)
+        finest = shape.clip / FINEST
+        step = max(2 * DEVIATIONS * math.hypot(agreeing, noise) / 2**self.bits, finest)
+        return Encoding(shape.dimension, shape.clip, step, seed)
 
     def share(self, multiplier: float, encoding: Encoding) -> float:
         """The deviation of each client's noise, in grid units."""
