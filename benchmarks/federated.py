@@ -195,7 +195,7 @@ def memory_of_a_million() -> tuple[float, float]:
 
 
 class Lines(list[str]):
-    """Lines of the report, each printed as soon as it is measured: a run that is broken off tells what it has."""
+    """Lines of the report, printed as they are measured: a run that is broken off tells what it has."""
 
     def tell(self, *lines: str) -> None:
         print(*lines, sep="\n", flush=True)

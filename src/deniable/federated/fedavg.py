@@ -146,8 +146,8 @@ class FedAvg:
         return Silenced(loss) if is_silencing else loss
 
     def _message(self, multiplier: float, release: Loss) -> Loss:
-        """What a client that takes part in a round reveals, its own coin included. For a replaced client under
-        shared noise no gain is proved."""
+        """What a client that takes part in a round reveals, its own coin included. For a replaced client
+        under shared noise no gain is proved."""
         is_replacement = self.unit.relation is Relation.REPLACED
         if self.coins == 1 or (is_replacement and isinstance(self.noise, Shared)):
             return release

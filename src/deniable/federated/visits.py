@@ -15,8 +15,8 @@ from deniable.errors import InvalidParameter
 class Visits:
     """The last round that was taken, and how many were. In a file they outlive the process that took them.
 
-    The file is read anew and written under a lock: of two processes that hold one file, and of two threads, one
-    gets a round.
+    The file is read anew and written under a lock: of two processes that hold one file, and of two threads,
+    one gets a round.
     """
 
     def __init__(self, path: str | Path | None) -> None:

@@ -67,7 +67,7 @@ DEFAULT = (
     TableCell("CNN", "IID", 0.1, 5, 10, 20, (0.1,), 30),
 )
 """What the command computes by itself: one learning rate a cell. Those of C = .1 are the best that the full
-search found so far, the others are taken from them. The dearest come last: each cell is kept when it is done."""
+search found so far, the others are taken from them. The dearest come last; each cell is kept once done."""
 
 FULL = (
     *(

@@ -39,7 +39,7 @@ def neighbourhood(
             raise InvalidParameter(f"Expected {name} in [0, 1), got {share}.")
     if clients < 3:
         raise InvalidParameter(f"Expected at least 3 clients, got {clients}.")
-    # A ring is parted by two cuts of half the neighbours each, anywhere: one isolated client is one way of many.
+    # Two cuts of half the neighbours each part a ring, anywhere: one isolated client is one way of many.
     cuts = clients * (clients - 1) / 2
     for neighbours in range(2, clients - 1, 2):
         if cuts * (colluding + dropping) ** neighbours > unsafe:
