@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from deniable.errors import ProtocolError
-from deniable.federated.secure_sum import SumClient, SumServer, generated, neighbourhood
+from deniable.federated.secure_sum import Adversary, SumClient, SumServer, generated, neighbourhood
 from deniable.federated.secure_sum.agreement import Graph
 from deniable.federated.secure_sum.messages import write_clients
 
@@ -101,3 +101,26 @@ def test_a_planned_graph_falls_apart_no_more_often_than_promised(clients: int, d
     plan = neighbourhood(clients, colluding=0.0, dropping=dropping)
     assert plan.neighbours is not None
     assert chance_of_two_gaps(clients, plan.neighbours // 2, dropping) <= 2**-40
+
+
+def test_a_list_of_who_shared_shown_to_one_client_alone_gives_no_sum() -> None:
+    """The others sign and open all the same; what is left of the one's masks hides the sum."""
+    agreement, signers = generated(
+        clients=5, length=400, threshold=3, least=4, colluders=1, adversary=Adversary.LYING
+    )
+    clients = {v: SumClient(agreement, v, signers[v], 1) for v in range(5)}
+    server = SumServer(agreement, 1)
+    opening = server.open({v: client.advertise() for v, client in clients.items()})
+    shared = {v: clients[v].share(part) for v, part in opening.items()}
+    boxes = server.forward(shared)
+    fewer = SumServer(agreement, 1)
+    fewer.open({v: keys.to_bytes() for v, keys in server._keys.items()})
+    boxes[0] = fewer.forward({v: shared[v] for v in range(4)})[0]
+    for v in range(5):
+        assert server.add(v, clients[v].mask(boxes[v], np.ones(400, int)))
+    asked = server.survivors()
+    with pytest.raises(ProtocolError, match="names others"):
+        clients[0].sign(asked[0])
+    signatures = server.confirm({v: clients[v].sign(asked[v]) for v in range(1, 5)})
+    total = server.finish({v: clients[v].unmask(part) for v, part in signatures.items()})
+    assert len(np.unique(total)) > 390  # uniform residues of 32 bits, where a sum would be 5 everywhere
