@@ -194,9 +194,18 @@ def memory_of_a_million() -> tuple[float, float]:
     return sizes[0], sizes[1]
 
 
+class Lines(list[str]):
+    """Lines of the report, printed as they are measured: a run that is broken off tells what it has."""
+
+    def tell(self, *lines: str) -> None:
+        print(*lines, sep="\n", flush=True)
+        self.extend(lines)
+
+
 def main() -> None:
     torch.set_num_threads(1)
-    lines = [
+    lines = Lines()
+    lines.tell(
         "## Federated learning",
         "",
         f"`python benchmarks/federated.py{' --quick' if QUICK else ''}`, {datetime.now(UTC):%Y-%m-%d}, "
@@ -206,41 +215,38 @@ def main() -> None:
         "",
         "| ten clients, one epoch, batches of ten | plain loop | ours | ratio |",
         "|---|--:|--:|--:|",
-    ]
+    )
     for network in ("2NN", "CNN"):
         plain, ours = training(network)
-        lines.append(
+        lines.tell(
             f"| {network}, {ROWS[network]} rows a client | {plain:.3f} | {ours:.3f} | {ours / plain:.2f} |"
         )
         if network == "2NN" and not OURS:
             peer = by_pfl()
-            lines.append(
+            lines.tell(
                 f"| 2NN by pfl 0.6.0, beside its own plain loop | {peer['plain']:.3f} | pfl {peer['pfl']:.3f} | "
                 f"ours ÷ pfl **{ours / peer['pfl']:.2f}** |"
             )
     rounds = private_round()
-    lines += ["", "| a round of ten 2NN clients | CPU s | of a plain round |", "|---|--:|--:|"]
-    lines += [
-        f"| {name} | {seconds:.3f} | {seconds / rounds['plain']:.2f} |" for name, seconds in rounds.items()
-    ]
-    lines += ["", "| secure sum | numbers | client CPU s | server CPU s |", "|---|--:|--:|--:|"]
+    lines.tell("", "| a round of ten 2NN clients | CPU s | of a plain round |", "|---|--:|--:|")
+    for name, seconds in rounds.items():
+        lines.tell(f"| {name} | {seconds:.3f} | {seconds / rounds['plain']:.2f} |")
+    lines.tell("", "| secure sum | numbers | client CPU s | server CPU s |", "|---|--:|--:|--:|")
     cases = [(100, 10**6, None, 67, 67, 5), (1000, 10**5, 50, 30, 800, 50)]
     for clients, length, neighbours, threshold, least, dropped in cases[:1] if QUICK else cases:
         client, server = secure(clients, length, neighbours, threshold, least, dropped)
         around = "everybody" if neighbours is None else f"{neighbours} neighbours"
-        lines.append(
+        lines.tell(
             f"| {clients} clients, {around}, {dropped} dropped | {length:,} | {client:.3f} | {server:.2f} |"
         )
     few, many = memory_of_a_million()
-    lines += [
+    lines.tell(
         "",
         f"Beside their rows a thousand clients take {few:.1f} MB and a million {many:.1f} MB "
         "(an order of a million rows in both).",
-    ]
-    text = "\n".join(lines)
-    print(text)
+    )
     if not OURS:
-        write_section("federated", text)
+        write_section("federated", "\n".join(lines))
 
 
 if __name__ == "__main__":

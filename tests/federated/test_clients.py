@@ -85,3 +85,17 @@ def test_parts_that_do_not_fit_are_refused() -> None:
         Clients(X, Y, np.arange(300), np.array([0, 200]))
     with pytest.raises(InvalidParameter, match="rows that exist"):
         Clients(X, Y, np.array([0, 300]), np.array([0, 2]))
+
+
+def test_a_client_that_falls_silent_keeps_its_number_where_owners_are_declared() -> None:
+    """Without it the others would move up: into other turns, and with one share of noise less."""
+    x, y, owner = np.arange(6.0)[:, None], np.zeros(6, int), np.array(list("abbccc"))
+    full = Clients.by_owner(x, y, owner, owners=["c", "a", "b", "d"])
+    silent = Clients.by_owner(x[[0, 3, 4, 5]], y[:4], owner[[0, 3, 4, 5]], owners=["c", "a", "b", "d"])
+    assert [full.size(k) for k in range(4)] == [1, 2, 3, 0]
+    assert [silent.size(k) for k in range(4)] == [1, 0, 3, 0]
+    for client in (0, 2):
+        assert torch.equal(full.rows(client)[0], silent.rows(client)[0])
+    for owners in (["a", "b"], ["a", "b", "c", "c"]):
+        with pytest.raises(DataError, match="name every client once"):
+            Clients.by_owner(x, y, owner, owners=owners)

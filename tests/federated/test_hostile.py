@@ -3,8 +3,12 @@ cohorts, numbers at the edge."""
 
 from __future__ import annotations
 
+import copy
 import math
+import os
+import pickle
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +16,7 @@ import torch
 from torch import nn
 
 from deniable import Budget, Ledger
-from deniable.errors import InvalidParameter, ProtocolError
+from deniable.errors import InvalidParameter, ProtocolError, Uncopyable
 from deniable.federated import (
     Capped,
     Central,
@@ -26,8 +30,9 @@ from deniable.federated import (
     iid,
 )
 from deniable.federated.coordinator import Federation
+from deniable.federated.encode import Encoding
 from deniable.federated.messages import DeviceTask, Message, write_task
-from deniable.federated.placement import longest_message
+from deniable.federated.placement import UpdateShape, longest_message
 from deniable.federated.rounds import Rounds, framed
 from deniable.federated.train import LocalRecipe, Pupil, local_training, parameters_of
 from deniable.federated.train.recipe import flat
@@ -145,6 +150,46 @@ def test_weights_sent_to_make_training_overflow_give_an_answer_all_the_same() ->
     assert len(reply) == 8 * NUMBERS
 
 
+def test_a_device_is_not_copied_and_a_forked_one_says_nothing() -> None:
+    """Either would answer a round a second time, with noise of its own: together they hide less."""
+    federated = run(OnClient(1.0, participations=3))
+    device = Device(federated, 0, *clients().rows(0))
+    for double in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(Uncopyable):
+            double(device)
+    child = os.fork()
+    if not child:
+        try:
+            device.handle(asked(federated, 1))
+        except ProtocolError:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert device.handle(asked(federated, 1))
+
+
+def test_two_processes_with_one_memory_take_part_in_a_round_once(tmp_path: Path) -> None:
+    federated = run(OnClient(1.0, participations=2))
+    first, second = (Device(federated, 0, *clients().rows(0), memory=tmp_path / "memory") for _ in range(2))
+    first.handle(asked(federated, 1))
+    with pytest.raises(ProtocolError, match="takes no part"):
+        second.handle(asked(federated, 1))
+    second.handle(asked(federated, 2))
+    with pytest.raises(ProtocolError, match="takes no part"):  # both participations are used up
+        first.handle(asked(federated, 3))
+
+
+def test_a_memory_that_was_taken_away_gives_no_round_back(tmp_path: Path) -> None:
+    federated = run(OnClient(1.0, participations=3))
+    device = Device(federated, 0, *clients().rows(0), memory=tmp_path / "memory")
+    device.handle(asked(federated, 2))
+    (tmp_path / "memory").write_text("0 0\n", encoding="ascii")
+    for _ in range(2):
+        with pytest.raises(ProtocolError, match="takes no part"):
+            device.handle(asked(federated, 2))
+        (tmp_path / "memory").unlink(missing_ok=True)
+
+
 # ------------------------------------------------------------------------------------------------ chance and edges
 
 
@@ -239,3 +284,12 @@ def test_a_device_keeps_its_coin_to_itself_and_adds_its_noise() -> None:
     sensitivity = GradientGrid(1.0, NUMBERS).sensitivity
     assert np.linalg.norm(replies[1]) > 0.9 * sensitivity
     assert np.linalg.norm(replies[1e-12]) < 0.1 * sensitivity
+
+
+def test_a_norm_that_is_checked_in_integers_does_not_overflow() -> None:
+    """Little noise on a fine grid: squares of norms would pass 2⁶³, turn negative and be let through."""
+    shape = UpdateShape(1 << 20, 1.0, 2)
+    encoding = Shared(0.05, bits=32, least=2).encoding(0.05, shape)
+    assert (encoding.sensitivity + math.sqrt(encoding.length)) ** 2 < 2**63
+    with pytest.raises(InvalidParameter, match="integers of 64 bits"):
+        Encoding(4, 1.0, 2.0**-31)

@@ -57,13 +57,25 @@ class Clients:
         return _tensor(self.x, where), _tensor(self.y, where)
 
     @classmethod
-    def by_owner(cls, x: Any, y: Any, owner: Any) -> Clients:
-        """Rows by natural user: `owner` names the client of each row, by numbers or words."""
+    def by_owner(cls, x: Any, y: Any, owner: Any, *, owners: Any = None) -> Clients:
+        """Rows by natural user: `owner` names the client of each row, by numbers or words.
+
+        `owners` declares all clients, those without rows too, each once. Where clients add noise or take
+        turns by number, name them: a client that falls silent then keeps its place, as the guarantee has it,
+        and the numbers of the others do not move.
+        """
         if len(owner) != len(x):
             raise DataError(f"Expected an owner for each row, got {len(owner):,} for {len(x):,} rows.")
-        _, place = np.unique(np.asarray(owner), return_inverse=True)
+        names, place = np.unique(np.asarray(owner), return_inverse=True)
+        count = len(names)
+        if owners is not None:
+            declared = np.unique(np.asarray(owners))
+            if len(declared) != len(owners) or not np.isin(names, declared).all():
+                raise DataError("Expected owners to name every client once, and every owner of a row.")
+            place, count = np.searchsorted(declared, names)[place], len(declared)
         order = np.argsort(place, kind="stable").astype(np.int64)
-        return cls(x, y, order, np.concatenate([[0], np.cumsum(np.bincount(place))]).astype(np.int64))
+        sizes = np.bincount(place, minlength=count)
+        return cls(x, y, order, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
     @classmethod
     def of_parts(cls, x: Any, y: Any, parts: Sequence[Indices]) -> Clients:

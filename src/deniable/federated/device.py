@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -18,18 +17,23 @@ from deniable.federated.placement import Central, OnClient, Shared, as_floats, b
 from deniable.federated.rounds import framed
 from deniable.federated.secure_sum import Agreement, SumClient
 from deniable.federated.train import Pupil, local_training
+from deniable.federated.visits import Visits
 from deniable.learn.sgd.noise import GradientGrid
 from deniable.mechanisms.integer_noise import gaussian
+from deniable.process import Home, Original
 from deniable.randomness import SecureRandom
 
 
-class Device:
+class Device(Original):
     """Answers the server's messages: `handle` takes bytes and returns bytes, over any transport.
 
     It takes part in a round's number once, and no more often than the run declares; with `memory`, a file, it
-    remembers that over a restart. Whether it answers does not depend on its rows: where training fails it
-    sends zeros, noise included.
+    remembers that over a restart, and two processes with one file take part in a round once. It is not
+    copied, and a forked child says nothing: both would answer a round again. Whether it answers does not
+    depend on its rows: where training fails it sends zeros, noise included.
     """
+
+    WAY_OUT = "Make one Device for each client, with a memory file."
 
     def __init__(
         self,
@@ -51,8 +55,8 @@ class Device:
         self.run, self.client = run, client
         self._x, self._y = x, y
         self._agreement, self._signer = agreement, signer
-        self._memory = None if memory is None else Path(memory)
-        self._last, self._visits = self._remembered()
+        self._visits = Visits(memory)
+        self._home = Home()
         self._rng = SecureRandom()
         self._training = local_training(run.model, run.criterion, alone=True)
         self._sum: SumClient | None = None
@@ -60,6 +64,7 @@ class Device:
 
     def handle(self, text: bytes) -> bytes:
         """The reply to a message of the server. Raises `ProtocolError` where the device stays silent."""
+        self._home.check("This device", self.WAY_OUT, ProtocolError)
         message = Message.from_bytes(text)
         if message.step in (DeviceTask.UPDATE, DeviceTask.ADVERTISE):
             return self._begin(message)
@@ -102,32 +107,8 @@ class Device:
     def _take_part(self, turn: int) -> None:
         """Once for a round's number, and not beyond the declared participations; on disk
         before anything is computed."""
-        limit = self.run.participations
-        if (
-            turn <= self._last
-            or (limit is not None and self._visits >= limit)
-            or not 1 <= turn <= self.run.rounds
-        ):
+        if not 1 <= turn <= self.run.rounds or not self._visits.take(turn, self.run.participations):
             raise ProtocolError(f"Device {self.client} takes no part in round {turn}.")
-        self._last, self._visits = turn, self._visits + 1
-        if self._memory is not None:
-            beside = self._memory.with_name(self._memory.name + ".new")
-            with beside.open("w", encoding="ascii") as file:
-                file.write(f"{self._last} {self._visits}\n")
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(self._memory)
-
-    def _remembered(self) -> tuple[int, int]:
-        if self._memory is None or not self._memory.exists():
-            return 0, 0
-        try:
-            last, visits = map(int, self._memory.read_text(encoding="ascii").split())
-        except (OSError, ValueError):
-            raise InvalidParameter(
-                f"Expected the memory of a device in {self._memory}: it cannot be read."
-            ) from None
-        return last, visits
 
     def _bound(self, asked: float) -> float:
         """A fixed clip is the device's own, whatever the server says; an adaptive one

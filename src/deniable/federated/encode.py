@@ -33,6 +33,9 @@ probability 1 − e^-½ at the least."""
 BLOCK = 1 << 16
 """The largest block of a rotation: longer vectors are rotated block by block, so padding stays small."""
 
+FINEST = 1 << 30
+"""Grid units in a clip, at the most: the square of a norm, checked in integers, then stays below 2⁶³."""
+
 MATRIX = functools.reduce(np.kron, [np.array([[1.0, 1.0], [1.0, -1.0]])] * 4)
 """Hadamard's matrix of sixteen rows. Its upper left corners are those of 2, 4 and 8."""
 
@@ -53,6 +56,11 @@ class Encoding:
         checks.whole("dimension", self.dimension, at_least=1)
         checks.number("clip", self.clip, above=0)
         checks.number("step", self.step, above=0)
+        if self.clip / self.step > FINEST:
+            raise InvalidParameter(
+                f"Expected a step of at least {self.clip / FINEST:.3g}, a clip over 2**30, got "
+                f"{self.step:.3g}: norms on a finer grid are too large to be checked in integers of 64 bits."
+            )
 
     @cached_property
     def blocks(self) -> tuple[int, ...]:

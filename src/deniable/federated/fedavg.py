@@ -135,18 +135,19 @@ class FedAvg:
         match self.noise:
             case Correlated():
                 loss = release  # one release for all rounds: stopping early gives nothing back
-            case Central() if self.rate == 1 and not is_replacement:
+            case Central() if self.rate == 1:
                 loss = release * rounds
-            case Central():
-                loss = release.sampled(self.rate, replace=is_replacement) * rounds
+            case Central():  # sampled nodes are stated for one clip, whatever the relation
+                one = self.noise.release(multiplier, self.shape_at(multiplier), Unit.client())
+                loss = one.sampled(self.rate, replace=is_replacement) * rounds
             case OnClient() | Shared():
                 loss = self._message(multiplier, release) * min(rounds, self.noise.participations)
         is_silencing = self.unit.relation is Relation.SILENCED and loss.relation is not Relation.SILENCED
         return Silenced(loss) if is_silencing else loss
 
     def _message(self, multiplier: float, release: Loss) -> Loss:
-        """What a client that takes part in a round reveals, its own coin included. Sampled nodes are stated
-        for one clip, whatever the relation; for a replaced client under shared noise no gain is proved."""
+        """What a client that takes part in a round reveals, its own coin included. For a replaced client
+        under shared noise no gain is proved."""
         is_replacement = self.unit.relation is Relation.REPLACED
         if self.coins == 1 or (is_replacement and isinstance(self.noise, Shared)):
             return release

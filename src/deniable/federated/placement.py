@@ -32,7 +32,7 @@ from torch import Tensor
 from deniable import checks
 from deniable.accounting import matrices
 from deniable.errors import InvalidParameter
-from deniable.federated.encode import Encoding, Floats, Integers, centred
+from deniable.federated.encode import FINEST, Encoding, Floats, Integers, centred
 from deniable.learn.sgd.noise import GradientGrid, gaussians
 from deniable.loss import DiscreteGaussianNoise, GaussianNoise, IntegerGaussianSum, Loss, Number
 from deniable.loss.noises import LEAST_SHARE
@@ -142,7 +142,7 @@ class Central:
     def release(self, multiplier: float, shape: UpdateShape, unit: Unit) -> Loss:
         if unit.relation is Relation.SILENCED:
             raise _unit("Central", "Unit.client() or Unit.client(replace=True)", unit)
-        return GradientGrid(shape.clip, shape.dimension).loss(multiplier)
+        return _moved(GradientGrid(shape.clip, shape.dimension).loss(multiplier), unit)
 
     def summing(self, multiplier: float, shape: UpdateShape, rng: Random) -> Summing:
         grid = GradientGrid(shape.clip, shape.dimension)
@@ -179,9 +179,8 @@ class OnClient:
         return View.SERVER
 
     def release(self, multiplier: float, shape: UpdateShape, unit: Unit) -> Loss:
-        noise = GradientGrid(shape.clip, shape.dimension).loss(multiplier)
-        factor = 2 if _moves_twice("OnClient", unit) else 1
-        return DiscreteGaussianNoise(noise.sigma, factor * noise.sensitivity, noise.dimension)
+        _check_stays("OnClient", unit)
+        return _moved(GradientGrid(shape.clip, shape.dimension).loss(multiplier), unit)
 
     def summing(self, multiplier: float, shape: UpdateShape, rng: Random) -> Summing:
         grid = GradientGrid(shape.clip, shape.dimension)
@@ -246,8 +245,9 @@ class Shared:
         length = Encoding(shape.dimension, shape.clip, shape.clip).length
         agreeing = float(self.coins) * shape.cohort * shape.clip / math.sqrt(length)
         noise = multiplier * shape.clip * math.sqrt(max(shape.cohort, self.parties) / self.parties)
-        spread = math.hypot(agreeing, noise)
-        return Encoding(shape.dimension, shape.clip, 2 * DEVIATIONS * spread / 2**self.bits, seed)
+        finest = shape.clip / FINEST
+        step = max(2 * DEVIATIONS * math.hypot(agreeing, noise) / 2**self.bits, finest)
+        return Encoding(shape.dimension, shape.clip, step, seed)
 
     def share(self, multiplier: float, encoding: Encoding) -> float:
         """The deviation of each client's noise, in grid units."""
@@ -262,7 +262,8 @@ class Shared:
 
     def release(self, multiplier: float, shape: UpdateShape, unit: Unit) -> Loss:
         encoding = self.encoding(multiplier, shape)
-        is_replacement = _moves_twice("Shared", unit)
+        _check_stays("Shared", unit)
+        is_replacement = unit.relation is Relation.REPLACED
         sensitivity = (2 if is_replacement else 1) * encoding.sensitivity
         sigma = self.share(multiplier, encoding)
         return IntegerGaussianSum(self.parties, sigma, sensitivity, encoding.length, replace=is_replacement)
@@ -370,11 +371,16 @@ def check_coins(coins: Number) -> None:
         raise InvalidParameter(f"Expected coins={coins} in (0, 1].")
 
 
-def _moves_twice(name: str, unit: Unit) -> bool:
-    """For a silenced client what it sent is the change; a replaced one changes by twice that."""
+def _check_stays(name: str, unit: Unit) -> None:
     if unit.relation is Relation.ADDED:
         raise _unit(name, "Unit.client(zero_out=True) or Unit.client(replace=True)", unit)
-    return unit.relation is Relation.REPLACED
+
+
+def _moved(noise: DiscreteGaussianNoise, unit: Unit) -> DiscreteGaussianNoise:
+    """A client that comes, goes or falls silent moves a sum by what it sent; a replaced one by twice that."""
+    if unit.relation is not Relation.REPLACED:
+        return noise
+    return DiscreteGaussianNoise(noise.sigma, 2 * noise.sensitivity, noise.dimension)
 
 
 def _unit(name: str, units: str, unit: Unit) -> InvalidParameter:

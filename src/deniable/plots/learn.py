@@ -3,6 +3,7 @@ panels of one parameter each."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -57,13 +58,16 @@ def by_epoch(
 
 
 def by_round(curves: Mapping[str, Mapping[int, float]], *, title: str, path: Path) -> Path:
-    """Accuracy in per cent by round, rounds on a logarithmic axis."""
+    """Accuracy in per cent by round, rounds on a logarithmic axis. The plane ends 15 to 25 points below the
+    best of the worst curve, so that ends of curves can be told apart."""
     picture, plane = axes(title=title, x="round", y="accuracy on the test set (%)", width=8.0)
     for i, (name, scores) in enumerate(curves.items()):
-        at = sorted(scores)
-        plane.plot(at, [100 * scores[k] for k in at], color=COLOURS[i % 8], label=name, linewidth=1.6)
+        at, style = sorted(scores), ("-", "--")[i // 8 % 2]
+        heights = [100 * scores[k] for k in at]
+        plane.plot(at, heights, style, color=COLOURS[i % 8], label=name, linewidth=1.6)
     plane.set_xscale("log")
-    plane.set_ylim(bottom=80)
+    worst = min(100 * max(scores.values()) for scores in curves.values())
+    plane.set_ylim(bottom=max(0, 10 * math.floor((worst - 15) / 10)))
     plane.legend(frameon=False, fontsize=8, loc="lower right")
     return save(picture, path)
 

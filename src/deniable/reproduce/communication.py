@@ -56,12 +56,12 @@ class Method:
 
 METHODS = (
     Method("FedSGD", "IID", 0.5, 1000, batch=None, every=5),
-    Method("FedAvg, E = 1", "IID", 0.2, 200),
+    Method("FedAvg, E = 1", "IID", 0.3, 200),
     Method("FedAvg, E = 5", "IID", 0.1, 100, epochs=5),
-    Method("FedAvg, E = 1", "shards", 0.1, 500),
-    Method("FedAvg, E = 5", "shards", 0.05, 300, epochs=5),
-    Method("FedProx, E = 5", "shards", 0.05, 300, epochs=5, settings={"proximal": 0.1}),
-    Method("SCAFFOLD, E = 1", "shards", 0.1, 500, vectors=2, settings={"scaffold": True}),
+    Method("FedAvg, E = 1", "shards", 0.1, 500, every=5),
+    Method("FedAvg, E = 5", "shards", 0.05, 300, epochs=5, every=5),
+    Method("FedProx, E = 5", "shards", 0.05, 300, epochs=5, every=5, settings={"proximal": 0.1}),
+    Method("SCAFFOLD, E = 1", "shards", 0.1, 500, vectors=2, every=5, settings={"scaffold": True}),
 )
 
 READING = (

@@ -143,7 +143,15 @@ class Loopback:
         name = f"node-{number}"
         node_key(self.folder, name)
         self.flwr("supernode", "register", f"{name}.pub", "loopback", "--name", name)
-        self.start(
+        self._node(name, number)
+
+    def stranger(self, number: int) -> subprocess.Popen[bytes]:
+        """A node that nobody registered, with the socket of a device."""
+        node_key(self.folder, "stranger")
+        return self._node("stranger", number)
+
+    def _node(self, name: str, number: int) -> subprocess.Popen[bytes]:
+        return self.start(
             name, str(BIN / "flower-supernode"), "--superlink", f"127.0.0.1:{self.port}", "--root-certificates", "ca.pem",
             "--auth-supernode-private-key", name, "--host", "127.0.0.1", "--port", str(free_port()),
             "--node-config", f'device="{self.folder / f"device-{number}.sock"}"',

@@ -57,9 +57,11 @@ def test_late_and_lying_devices_count_as_silent(tmp_path: Path, url: str) -> Non
     opened(tmp_path, url, shared=False, timeout=40)
     with loopback(tmp_path) as stage:
         curtain(stage, {2: "lying", 3: "late"})
+        stranger = stage.stranger(0)
         stage.play()
         stage.wait("done", PATIENCE)
         rounds = stage.rounds()
+        assert stranger.wait(PATIENCE) != 0  # a node whose key is not registered is not let in
     assert [told["number"] for told in rounds] == [1, 2, 3]
     assert all(told["answered"] for told in rounds)
     assert rounds[-1]["missing"] >= 1  # said, not swallowed

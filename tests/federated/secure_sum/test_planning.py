@@ -20,7 +20,7 @@ def test_the_promised_tails_hold_for_neighbours_drawn_without_replacement(client
     lost = clients * hypergeom.cdf(plan.threshold - 1, clients - 1, clients - 1 - count, plan.neighbours)
     assert surrounded <= 2**-40
     assert lost <= 2**-20
-    assert math.log2(clients) + plan.neighbours * math.log2(2 * share) <= -40
+    assert 2 * math.log2(clients) - 1 + plan.neighbours * math.log2(2 * share) <= -40
 
 
 def test_few_clients_need_everybody() -> None:

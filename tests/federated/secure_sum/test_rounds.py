@@ -21,6 +21,7 @@ from deniable.federated.secure_sum import (
     SumClient,
     SumServer,
     generated,
+    signing,
     simulate,
 )
 from deniable.federated.secure_sum.messages import BOX_BYTES, read_by_client, write_by_client, write_clients
@@ -309,6 +310,18 @@ def test_a_wrong_share_is_found_and_gives_no_wrong_sum() -> None:
 
 
 # ------------------------------------------------------------------------------------------------ terms
+
+
+@pytest.mark.parametrize("order", [0, 1, 2**255 - 19])
+def test_keys_of_small_order_are_left_out_and_the_round_goes_on(order: int) -> None:
+    """Nobody agrees on a secret with them: neighbours would fall silent, and the server end in an error."""
+    stage = Round()
+    offers = {v: client.advertise() for v, client in stage.clients.items()}
+    for place in (0, 32):  # the key for boxes, and the key for masks
+        content = offers[0][:place] + order.to_bytes(32, "little") + offers[0][place + 32 : 96]
+        forged = content + stage.signers[0].sign(signing.keys_statement(stage.agreement, 7, 0, content))
+        opening = SumServer(stage.agreement, 7).open(offers | {0: forged})
+        assert set(opening) == {1, 2, 3, 4}
 
 
 def test_a_client_is_not_copied() -> None:

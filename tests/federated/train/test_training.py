@@ -137,3 +137,35 @@ def test_convolutions_without_a_graph_train_like_a_loop(recipe: LocalRecipe) -> 
 def test_chains_are_recognised() -> None:
     assert isinstance(local_training(dense(), CRITERION), Stacked)
     assert isinstance(local_training(convolutional(), CRITERION), Convolutional)
+
+
+class Remembering(nn.Module):
+    """Keeps what it saw last, as a recurrent net may that carries its state over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(7, 3)
+        self.last: Tensor | float = 0.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.linear(x + self.last)
+        self.last = x.mean().detach()
+        return out
+
+
+@pytest.mark.parametrize(
+    "model",
+    [nn.Sequential(nn.Linear(7, 5), nn.Dropout(0.5), nn.Linear(5, 3)), Remembering()],
+    ids=["dropout", "state"],
+)
+def test_a_loop_keeps_nothing_of_one_client_for_the_next(model: nn.Module) -> None:
+    """Whoever knows torch's seed would else read the number of a client's rows off the others' updates."""
+    model, recipe = model.double(), LocalRecipe(1, 4, 0.3)
+    training = local_training(model, CRITERION)
+    assert isinstance(training, Loop)
+    few, many, companion = pupils([4, 40, 9])
+    before = torch.random.get_rng_state()
+    alone = trained(training, model, [companion], recipe)[0]
+    for neighbour in (few, many):
+        assert torch.equal(trained(training, model, [neighbour, companion], recipe)[1], alone)
+    assert torch.equal(torch.random.get_rng_state(), before)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -49,7 +49,7 @@ class Agreement:
                least `least`, and nothing more of the other clients' vectors.
     Assumes:   X25519, Ed25519, AES-256 and SHA-256 are what they are thought to be; the
                roster is right; with neighbours, that the server does not choose who
-               neighbours whom, and the tails of `neighbourhood`.
+               neighbours whom.
     Reference: Bonawitz et al. 2017, Theorems 6.3 and 6.5; Bell et al. 2020, Section 3;
                docs/theory/secure-sums.md.
     """
@@ -177,6 +177,19 @@ class Agreement:
                 f"{(count + self.colluders) // 2} and threshold > {2 * (count - 1) // 3}. This round is over."
             )
 
+    def check_survivors(self, graph: Graph, survivors: Collection[int]) -> None:
+        """Whether the sum over these survivors is one sum, over enough of them."""
+        if len(survivors) < self.least:
+            raise ProtocolError(
+                f"{len(survivors)} clients survived, fewer than least={self.least}: their sum is not opened. "
+                "This round is over."
+            )
+        if not graph.holds_together(survivors, self.colluders):
+            raise ProtocolError(
+                f"Those who dropped out, with {self.colluders} colluders, may part the survivors: the server "
+                "could open the sums of both parts. This round is over; use more neighbours."
+            )
+
     def graph(self, turn: int, cohort: Sequence[int]) -> Graph:
         """Who masks with whom in this round: everybody, or the nearest on a ring in an
         order drawn by hashing."""
@@ -205,3 +218,27 @@ class Graph:
         place, count = self._places[client], len(self.ring)
         offsets = [*range(-self.half, 0), *range(1, self.half + 1)]
         return tuple(sorted(self.ring[(place + offset) % count] for offset in offsets))
+
+    def holds_together(self, survivors: Collection[int], colluders: int) -> bool:
+        """Whether the survivors stay joined whichever `colluders` of them are taken away: masks then cancel
+        in the sum over all honest survivors and in no part of it.
+
+        To part a ring one cuts it in two places. A cut just after survivor a takes away all survivors within
+        `half` places after it, r(a) of them; two cuts part the ring if neither takes the other's survivor, so
+        if a and b are no neighbours. The fewest to take away are thus the least r(a) + r(b) over such pairs.
+        """
+        if self.half is None:
+            return True
+        count, half = len(self.ring), self.half
+        is_there = np.fromiter((client in survivors for client in self.ring), bool, count)
+        sums = np.concatenate([[0], np.cumsum(np.concatenate([is_there, is_there]))])
+        places = np.flatnonzero(is_there)
+        costs = sums[places + half + 1] - sums[places + 1]
+        for place, cost in zip(places, costs, strict=True):
+            if 2 * cost > colluders:  # of two cuts that part the ring one is at most half as dear
+                continue
+            distance = (places - place) % count
+            is_apart = (distance > half) & (distance < count - half)
+            if (costs[is_apart] + cost <= colluders).any():
+                return False
+        return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -57,6 +58,7 @@ class SumClient:
         self._mask_key = X25519PrivateKey.generate()
         self._seed = secrets.token_bytes(shamir.SECRET_BYTES)
         self._process = os.getpid()
+        self._lock = threading.Lock()
         self._next = "advertise"
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
@@ -67,15 +69,22 @@ class SumClient:
 
     @contextmanager
     def _step(self, name: str, following: str) -> Iterator[None]:
-        """Each step once, in order, in the process that began. Whatever goes wrong, nothing more is said."""
-        if self._next != name or os.getpid() != self._process:
-            self._next = "nothing"
-            raise ProtocolError(
-                f"A client was asked to {name} out of turn. This round is over for client {self.client}."
-            )
-        self._next = "nothing"
-        yield
-        self._next = following
+        """Each step once, in order, in the process that began, by one thread at a time. Whatever goes wrong,
+        nothing more is said."""
+        # A lock that was held while the process forked is never free again: the child does not wait for it.
+        if os.getpid() != self._process:
+            raise self._out_of_turn(name)
+        with self._lock:
+            is_next, self._next = self._next == name, "nothing"
+            if not is_next:
+                raise self._out_of_turn(name)
+            yield
+            self._next = following
+
+    def _out_of_turn(self, name: str) -> ProtocolError:
+        return ProtocolError(
+            f"A client was asked to {name} out of turn. This round is over for client {self.client}."
+        )
 
     def advertise(self) -> bytes:
         """Offer keys for this round, signed."""
@@ -107,7 +116,8 @@ class SumClient:
                 f"The cohort leaves out client {self.client}, which was asked to share. This round is over."
             )
         self._transcript = self.agreement.transcript(self.turn, cohort)
-        self._neighbours = frozenset(self.agreement.graph(self.turn, cohort).neighbours(self.client))
+        self._graph = self.agreement.graph(self.turn, cohort)
+        self._neighbours = frozenset(self._graph.neighbours(self.client))
         self._cohort = frozenset(cohort)
         if len(self._neighbours) < self.agreement.threshold:
             raise ProtocolError(
@@ -216,11 +226,7 @@ class SumClient:
             raise ProtocolError(
                 "The list of survivors leaves this client out, or names others. This round is over."
             )
-        if len(survivors) < self.agreement.least:
-            raise ProtocolError(
-                f"{len(survivors)} clients survived, fewer than least={self.agreement.least}: their sum is "
-                "not opened. This round is over."
-            )
+        self.agreement.check_survivors(self._graph, survivors)
 
     def unmask(self, confirmations: bytes) -> bytes:
         """Given the survivors' signatures on one list: of each neighbour one share, of its seed if it

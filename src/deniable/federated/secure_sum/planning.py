@@ -25,25 +25,29 @@ def neighbourhood(
 
     Guarantee: but for probability 2·`unsafe`, no client has `threshold` colluding neighbours and the honest
                survivors hang together, so that the server learns one sum over all of them; a round is lost
-               with probability at most `lost`.
+               with probability at most `lost`, also where clients allow for `threshold` − 1 colluders.
     Assumes:   the order on the ring does not depend on who colludes or drops out.
                Neighbours are then drawn without replacement, and their tails lie below
                the binomial ones used here (Hoeffding 1963, Theorem 4).
     Reference: Bell et al. 2020, Section 3.4.
 
     >>> neighbourhood(1000, colluding=.05, dropping=.05)
-    Neighbourhood(neighbours=30, threshold=18)
+    Neighbourhood(neighbours=34, threshold=19)
     """
     for name, share in (("colluding", colluding), ("dropping", dropping)):
         if not 0 <= share < 1:
             raise InvalidParameter(f"Expected {name} in [0, 1), got {share}.")
     if clients < 3:
         raise InvalidParameter(f"Expected at least 3 clients, got {clients}.")
+    # Two cuts of half the neighbours each part a ring, anywhere: one isolated client is one way of many.
+    cuts = clients * (clients - 1) / 2
     for neighbours in range(2, clients - 1, 2):
-        if clients * (colluding + dropping) ** neighbours > unsafe:
+        if cuts * (colluding + dropping) ** neighbours > unsafe:
             continue
         threshold = _safe_threshold(clients, neighbours, colluding, unsafe)
-        if threshold is not None and clients * binom.cdf(threshold - 1, neighbours, 1 - dropping) <= lost:
+        # Too few shares of one of the clients' secrets, or two cuts that threshold − 1 colluders complete.
+        events = clients + cuts
+        if threshold is not None and events * binom.cdf(threshold - 1, neighbours, 1 - dropping) <= lost:
             return Neighbourhood(neighbours, threshold)
     return Neighbourhood(None, _complete_threshold(clients, colluding, dropping))
 

@@ -35,6 +35,7 @@ class SumServer:
         self.turn = turn
         self._total = np.zeros(agreement.length, agreement.dtype)
         self._arrived: set[int] = set()
+        self._probe = X25519PrivateKey.generate()
 
     def open(self, advertisements: Mapping[int, bytes]) -> dict[int, bytes]:
         """From the offered keys: the cohort, and to each client its neighbours' keys."""
@@ -58,7 +59,21 @@ class SumServer:
             keys = read_keys(content)
         except ProtocolError:
             return client, None
-        return client, keys if signing.are_keys_signed(self.agreement, self.turn, client, keys) else None
+        is_usable = (
+            signing.are_keys_signed(self.agreement, self.turn, client, keys)
+            and self._can_agree(keys.box)
+            and self._can_agree(keys.mask)
+        )
+        return client, keys if is_usable else None
+
+    def _can_agree(self, public: bytes) -> bool:
+        """Whether a secret can be agreed on with this key. With one of the few of small order nobody can:
+        whoever offers one would end the round for all its neighbours."""
+        try:
+            self._probe.exchange(X25519PublicKey.from_public_bytes(public))
+        except ValueError:
+            return False
+        return True
 
     def forward(self, shared: Mapping[int, bytes]) -> dict[int, bytes]:
         """From the boxes that clients packed: who shared, and to each the boxes addressed to it."""
@@ -96,6 +111,7 @@ class SumServer:
         """No more vectors are added from here on: the list of those that were, for each of them to sign."""
         self._survivors = frozenset(self._arrived)
         self._enough(self._survivors, "sent their vectors")
+        self.agreement.check_survivors(self._graph, self._survivors)
         self._arrived.update(self._holders)
         return dict.fromkeys(sorted(self._survivors), write_clients(self._survivors))
 
