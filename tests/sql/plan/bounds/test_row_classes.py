@@ -125,7 +125,7 @@ def test_a_mean_beside_a_count_lowers_the_bound_since_a_cut_hardly_moves_it() ->
 @pytest.mark.parametrize("mean", [False, True])
 def test_the_bound_of_a_small_table_is_its_cap_where_telling_would_drown_the_answer(mean: bool) -> None:
     small, large = {0: 200, 1: 60, 2: 30, 3: 10}, {0: 54745, 1: 10434, 2: 4749, 3: 1381, 4: 183, 5: 25}
-    assert crowd(small).best([Aim(1.0, 20.0, mean)], 5) == crowd(small).most == 8
+    assert crowd(small).best([Aim(0.1, 20.0, mean)], 5) == crowd(small).most == 8
     assert crowd(large).best([Aim(4.0, 20.0, mean)], 5) < crowd(large).most == 32
 
 

@@ -29,9 +29,9 @@ SMALL = 50
 """A crowd of fewer than this many times the scale of the noise may have no class that stands out of it."""
 STEEPEST, FLATTEST = 0.05, 0.7
 """A class has at least and at most this share of the people of the one before, as far as noise hides it."""
-WIDTH = 0.2
+WIDTH = 0.05
 """What an interval as wide as a group has rows weighs beside errors when a bound is chosen, as a share of these
-rows; one that is narrower weighs less, by the third power: of a tenth, a thousandth."""
+rows; one that is narrower weighs less, by the square: of a tenth, a hundredth."""
 HALF_WIDTH = 3.0
 """Of an interval of 95 %, by the mean size of its noise."""
 DOUBT = 2
@@ -196,7 +196,7 @@ class Crowd:
         else:
             cut = deviation / groups + (UNEVEN * math.sqrt(share) * everybody if groups > 1 else 0.0)
         width = HALF_WIDTH * noise + beyond
-        return (noise + cut) * aim.weight + WIDTH * everybody * min(1.0, width / everybody) ** 3
+        return (noise + cut) * aim.weight + WIDTH * everybody * min(1.0, width / everybody) ** 2
 
 
 @dataclass(frozen=True)
