@@ -40,7 +40,7 @@ from deniable.sql.tree import Result
 from deniable.sql.types import FLOAT, INTEGER, TEXT
 from deniable.units import Unit
 
-EPSILONS, RUNS = (1.0, 0.5), 25
+EPSILONS, RUNS = (1.0, 0.5), 20
 AGGREGATES = {
     "COUNT": "COUNT(*)",
     "SUM": "SUM(x)",

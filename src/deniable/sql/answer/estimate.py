@@ -217,14 +217,15 @@ ALL = RowScope()
 
 
 def ranged(form: LinearForm, beta: float, side: int = 1, scope: RowScope = ALL) -> Cell:
-    """What counts, for all rows, moved into the interval; hidden rows are on the `side` of 0 that values
-    are."""
+    """What counts, for all rows; hidden rows are on the `side` of 0 that values are. The interval is widened to
+    the number where it does not hold it: the noise of what is told is the larger one, and one large draw of it
+    would carry the number away."""
     low, high = form.ends(beta)
     base = form.counted or form
     hidden = abs(base.value) * scope.hidden
     low, high = (low - hidden if side <= 0 else low), (high + hidden if side >= 0 else high)
-    value = max(low, min(high, base.value * scope.factor))
-    return Cell(value, nearest(low), nearest(high))
+    value = base.value * scope.factor
+    return Cell(value, nearest(min(low, value)), nearest(max(high, value)))
 
 
 def mean(part: NoisyInteger, grid: Grid, rows: NoisyInteger, beta: float) -> Cell:
