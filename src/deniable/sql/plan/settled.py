@@ -12,7 +12,7 @@ from deniable.mechanism import Random
 from deniable.sql.answer.estimate import TOLD
 from deniable.sql.dialects import DUCKDB, Dialect
 from deniable.sql.engines import Engine, Statement, Summary
-from deniable.sql.plan.bounds.row_classes import Aim, Classes, Crowd, bounded
+from deniable.sql.plan.bounds.row_classes import AggregateNoise, Classes, Crowd, bounded
 from deniable.sql.plan.bounds.sizes import MOST_GROUPS_BY_SIZE, Sizes, summed
 from deniable.sql.plan.bounds.values import ValueBounds
 from deniable.sql.plan.exact import Exact, Integers
@@ -133,7 +133,7 @@ class Settled:
         groups = PRIVATE_GROUPS if group.selection is not None else len(self._combinations(group.keys))
         return crowd.best(aims, groups)
 
-    def _aims(self) -> Iterator[Aim]:
+    def _aims(self) -> Iterator[AggregateNoise]:
         """Of the aggregates that add up rows, each by its own noise; of averages where it is told what a bound
         leaves out."""
         plan = self.plan
@@ -148,7 +148,7 @@ class Settled:
             noise = math.hypot(*(part.per_row / (2 if mean and part.grid else 1) for part in parts))
             counted = {part.measure for part in parts}
             beyond = math.hypot(*(each.per_row for measure, each in told.items() if measure in counted))
-            yield Aim(noise, beyond if plan.tells else None, mean)
+            yield AggregateNoise(noise, beyond if plan.tells else None, mean)
 
     def with_values(self, bounds: ValueBounds, engine: Engine, rng: Random) -> Settled:
         """With bounds on the values of one expression; the rows of a unit are weighed as they will be."""

@@ -176,12 +176,12 @@ class Crowd:
                 return edge
         return self.most
 
-    def best(self, aims: Sequence[Aim], groups: int) -> int:
+    def best(self, aims: Sequence[AggregateNoise], groups: int) -> int:
         """The bound that makes errors and half widths of these numbers least, in rows of one of so many
         `groups`."""
         return min(self.edges, key=lambda rows: math.fsum(self._cost(aim, rows, groups) for aim in aims))
 
-    def _cost(self, aim: Aim, rows: int, groups: int) -> float:
+    def _cost(self, aim: AggregateNoise, rows: int, groups: int) -> float:
         """What a number is off by: its noise, which grows with the bound, and what is cut. All of that where
         nothing stands for it, else what noise in the classes and uneven groups do to it; of a mean only how far
         it differs. And a part of the half width, which what is told widens."""
@@ -200,7 +200,7 @@ class Crowd:
 
 
 @dataclass(frozen=True)
-class Aim:
+class AggregateNoise:
     """One aggregate, in rows of a group: the mean size of its noise for each row of a unit that counts, and of the
     noise of what is `told` for each row up to the cap (None where nothing is). Of a `mean` these are in halves of
     its range, so that it weighs twice: the mean itself may be half of that."""
