@@ -200,14 +200,12 @@ def forced(of: Case, made: Plan, result: Result, column: str, rows: float) -> fl
     bounding = result.bounding
     if bounding is None or bounding.most <= bounding.rows:
         return 0.0
-    limit = made.limit
     widths = []
     for noisy in made.sets[0].measures:
         if isinstance(noisy.measure, LeftOut) and isinstance(noisy.noise, Noise):
             grid = made.start.grids.get(noisy.measure)
             unit = (bounding.most - bounding.rows) / (1 << 24) * float(1 if grid is None else grid.unit)
             widths.append(noisy.noise.within(0.05) * unit)
-    assert limit.by_unit
     if column in ("COUNT", "SUM"):
         return widths[0]
     return widths[0] / rows * (1 if column == "share" else (of.high - of.low) / 2)
@@ -231,9 +229,9 @@ def measure(of: Case, column: str, grouped: bool, epsilon: float, engine: Engine
             half.append((high - low) / 2)
             errors.append(abs(values[i] - truth[key]))
             noise.append(forced(of, made, result, column, sizes[key]))
-    # A group without a number at all has an error of all of it.
-    errors = [abs(np.mean(list(truth.values()))) if math.isnan(e) else e for e in errors]
     scale = float(np.mean(list(truth.values())))
+    # A group without a number at all has an error of all of it.
+    errors = [abs(scale) if math.isnan(error) else error for error in errors]
     middle, limit = float(np.median(half)), float(np.median(noise))
     of_error = middle / max(1e-12, float(np.quantile(errors, 0.95)))
     return Measured(
@@ -241,7 +239,7 @@ def measure(of: Case, column: str, grouped: bool, epsilon: float, engine: Engine
         middle / scale,
         of_error,
         middle / limit if limit else math.inf,
-        np.mean(errors) / scale,
+        float(np.mean(errors)) / scale,
     )
 
 
