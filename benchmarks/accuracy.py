@@ -58,7 +58,7 @@ HEAD = """## SQL: how far from the real answer
 `python benchmarks/accuracy.py`, ε = {epsilon:g} a query, {runs} runs: the mean of |answer − real answer|, that of all rows, as a
 share of the mean real answer (of MEDIAN, of the whole table, in its own measure). COUNT alone is one query by group; COUNT, SUM
 and AVG together are another. Everybody is told the bounds of the values, the keys and that there are no NULLs. Ours is the
-default: no bound on a person's rows is said, and a fifth of ε goes to choosing one and to telling what it leaves out. Then all
+default: no bound on a person's rows is said, and a quarter of ε goes to choosing one and to telling what it leaves out. Then all
 get the best bound k of 1, 2, 4, …, 64 for each column, in hindsight, which is more than anybody knows who may not look (for peers
 it is foreseen from what they cut and the noise they state, and then measured)."""
 Errors = dict[str, float]

@@ -192,6 +192,35 @@ def test_intervals_hold_the_answer_of_all_rows(bound: int | None) -> None:
     assert bound is None or cut == 0
 
 
+def test_of_an_average_only_the_rows_that_are_left_out_are_told() -> None:
+    unit = Unit.column("person")
+    alone = plan(query([Aggregate(S.AVG, N, bounds=N_BOUNDS)], unit), unit, TERMS)
+    assert [measure.counted for measure in alone.measures if isinstance(measure, LeftOut)] == [
+        alone.measures[1]
+    ]
+    beside = plan(
+        query([Aggregate(S.AVG, N, bounds=N_BOUNDS), Aggregate(S.SUM, N, bounds=N_BOUNDS)], unit), unit, TERMS
+    )
+    assert sum(isinstance(measure, LeftOut) for measure in beside.measures) == 2
+
+
+FEW_ROWS = [(i, "ab"[i % 2], 1.0, (i * 7 + j) % 8, True) for i in range(3000) for j in range(1 + i % 4)]
+
+
+@pytest.mark.parametrize("keys", [PUBLIC, ()], ids=["groups", "whole"])
+def test_telling_costs_little_on_a_small_table_of_people_with_few_rows(keys: Any) -> None:
+    unit, rng = Unit.column("person"), SeededRandom(7)
+    aggregates = [Aggregate(S.COUNT), Aggregate(S.AVG, N, bounds=N_BOUNDS)]
+    widths: dict[bool, list[list[float]]] = {}
+    with duck(FEW_ROWS) as engine:
+        for told in (True, False):
+            made = plan(query(aggregates, unit, keys=keys), unit, Terms(epsilon=0.5, left_out=told))
+            runs = [made(engine, rng=rng) for _ in range(15)]
+            widths[told] = [sorted(r.high[name][0] - r.low[name][0] for r in runs) for name in ("a0", "a1")]
+    for told_widths, bounded_widths in zip(widths[True], widths[False], strict=True):
+        assert told_widths[7] <= 2.5 * bounded_widths[7]
+
+
 def test_the_column_says_what_was_added_and_the_note_under_which_assumption() -> None:
     unit = Unit.column("person", max_rows=2)
     with duck(ROWS) as engine:

@@ -45,8 +45,8 @@ _LEVELS = {Statistic.MIN: Fraction(0), Statistic.MAX: Fraction(1)}
 _MOST_CARRIED = 4.0
 TOLD = (Statistic.COUNT, Statistic.SUM, Statistic.AVG)
 """The aggregates of which it can be told what the bound on a unit's rows leaves out."""
-_TOLD_USE = 1 / 64
-"""Of a measure's use: by √u, what it leaves out gets an eighth of its ε (by u^⅔, a sixteenth of its ρ)."""
+_TOLD_USE = 1 / 25
+"""Of a measure's use: by √u, what it leaves out gets a fifth of its ε (by u^⅔, an eighth of its ρ)."""
 
 
 # ----------------------------------------------------------------------------------- what aggregates stand on
@@ -88,9 +88,20 @@ def standing(query: Query, *, told: bool = False) -> Footing:
 def _left_out(
     query: Query, stands: Sequence[Sequence[Measure]], uses: Mapping[Measure, float]
 ) -> dict[Measure, float]:
+    """Of an average it is enough to tell how many rows are left out: they lie between the bounds."""
     pairs = zip(query.aggregates, stands, strict=True)
-    candidates = [measure for a, measures in pairs if a.statistic in TOLD for measure in measures]
-    return {LeftOut.of_measure(m): uses[m] * _TOLD_USE for m in candidates if isinstance(m, Count | Sum)}
+    candidates = [
+        measure for a, measures in pairs if a.statistic in TOLD for measure in _told_of(a, measures)
+    ]
+    return {
+        LeftOut.of_measure(measure): uses[measure] * _TOLD_USE
+        for measure in candidates
+        if isinstance(measure, Count | Sum)
+    }
+
+
+def _told_of(a: Aggregate, measures: Sequence[Measure]) -> Sequence[Measure]:
+    return measures[1:] if a.statistic is Statistic.AVG else measures
 
 
 def _needs(a: Aggregate, counted: bool) -> tuple[tuple[Measure, float], ...]:
@@ -206,14 +217,15 @@ ALL = RowScope()
 
 
 def ranged(form: LinearForm, beta: float, side: int = 1, scope: RowScope = ALL) -> Cell:
-    """What counts, for all rows, moved into the interval; hidden rows are on the `side` of 0 that values
-    are."""
+    """What counts, for all rows; hidden rows are on the `side` of 0 that values are. The interval is widened to
+    the number where it does not hold it: the noise of what is told is the larger one, and one large draw of it
+    would carry the number away."""
     low, high = form.ends(beta)
     base = form.counted or form
     hidden = abs(base.value) * scope.hidden
     low, high = (low - hidden if side <= 0 else low), (high + hidden if side >= 0 else high)
-    value = max(low, min(high, base.value * scope.factor))
-    return Cell(value, nearest(low), nearest(high))
+    value = base.value * scope.factor
+    return Cell(value, nearest(min(low, value)), nearest(max(high, value)))
 
 
 def mean(part: NoisyInteger, grid: Grid, rows: NoisyInteger, beta: float) -> Cell:
@@ -234,23 +246,34 @@ def mean(part: NoisyInteger, grid: Grid, rows: NoisyInteger, beta: float) -> Cel
 
 
 def _told(part: NoisyInteger, rows: NoisyInteger, beta: float, between: Ends) -> Ends | None:
-    """Of all rows up to M of a unit, two ways, of which each fails with probability β/2.
-
-    Sum over count, both with what is left out. And the mean of what counts, moved towards either bound as far
-    as the rows that are left out could move it, if every one of them lay there."""
-    base, all_rows = _whole(rows)
-    pairs = [_means(part, rows, beta / 2, between)]
-    near = _means(part.counted, rows.counted, beta / 4, between)
-    fewest, most = base.ends(beta / 8)[0], all_rows.ends(beta / 8)[1]
-    if near is not None and fewest > 0:
-        share = max(Fraction(0), 1 - fewest / max(fewest, most))
-        low, high = near[0] + share * (between[0] - near[0]), near[1] + share * (between[1] - near[1])
-        pairs.append((low, high))
+    """Of all rows up to M of a unit. The mean of what counts, moved towards either bound as far as the rows that
+    are left out could move it, if every one of them lay there. And sum over count, both with what is left out,
+    where that is told of the sum: two ways, of which each fails with probability β/2."""
+    share = beta if part.left_out is None else beta / 2
+    pairs = [_moved(part, rows, share, between)]
+    if part.left_out is not None:
+        pairs.append(_means(part, rows, share, between))
     intervals = [ends for ends in pairs if ends is not None]
     if not intervals:
         return None
     low, high = max(ends[0] for ends in intervals), min(ends[1] for ends in intervals)
     return min(low, high), max(low, high)
+
+
+def _moved(part: NoisyInteger, rows: NoisyInteger, beta: float, between: Ends) -> Ends | None:
+    """The mean of what counts, moved towards either bound by the largest share of rows that may be left out.
+
+    Their number is at most its upper end, and what counts at least its lower end: noise is symmetric, so a reach
+    at 2p is passed on one side with probability p. With the mean itself, β/2, β/4 and β/4."""
+    assert rows.left_out is not None
+    base, beyond = rows.counted.form, rows.left_out.form
+    near = _means(part.counted, rows.counted, beta / 4, between)
+    fewest = base.value - base.reach(beta / 2)
+    most_beyond = max(Fraction(0), beyond.value + beyond.reach(beta))
+    if near is None or fewest <= 0:
+        return None
+    share = most_beyond / (fewest + most_beyond)
+    return near[0] + share * (between[0] - near[0]), near[1] + share * (between[1] - near[1])
 
 
 def _whole(part: NoisyInteger) -> tuple[LinearForm, LinearForm]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from types import UnionType
 
 from deniable.errors import InvalidParameter
 from deniable.loss import Approximate, Composed, Loss, Number, Zcdp
@@ -53,11 +52,12 @@ class NoisyMeasure:
         point = self.noise.rho if isinstance(self.noise, Noise) else self.noise.epsilon**2 / 8
         return point if self.bracket is None else point + self.bracket.noise.rho
 
-    def per_row(self, kind: type | UnionType) -> float | None:
-        """The mean size of the noise of a measure of this kind where one row of a unit counts, in rows; of a
-        sum with half of the largest value for a row. None for other kinds."""
-        if not isinstance(self.noise, Noise) or not isinstance(self.measure, kind):
-            return None
+    @property
+    def per_row(self) -> float:
+        """The mean size of the noise where one row of a unit counts, in rows; of a sum with half of the largest
+        value for a row. 0 for a choice."""
+        if not isinstance(self.noise, Noise):
+            return 0.0
         return (1 if self.grid is None else 2) * self.noise.mean / self.noise.sensitivity.l1
 
     @property

@@ -42,7 +42,7 @@ _SPARED = 1 - Fraction(1, 10**9)
 _COARSEST_BITS = 12
 _FOR_CLASSES = Fraction(1, 20)
 """The part of ε for the number of units by their rows, where only a bound is chosen by it."""
-_FOR_CLASSES_TOLD = Fraction(1, 10)
+_FOR_CLASSES_TOLD = Fraction(1, 8)
 """The same where what the bound leaves out is told: that rests on it too."""
 
 

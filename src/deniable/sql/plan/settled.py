@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from deniable.mechanism import Random
+from deniable.sql.answer.estimate import TOLD
 from deniable.sql.dialects import DUCKDB, Dialect
 from deniable.sql.engines import Engine, Statement, Summary
-from deniable.sql.plan.bounds.row_classes import Classes, Crowd, bounded
+from deniable.sql.plan.bounds.row_classes import AggregateNoise, Classes, Crowd, bounded
 from deniable.sql.plan.bounds.sizes import MOST_GROUPS_BY_SIZE, Sizes, summed
 from deniable.sql.plan.bounds.values import ValueBounds
 from deniable.sql.plan.exact import Exact, Integers
@@ -20,7 +22,6 @@ from deniable.sql.plan.measures.count import Count
 from deniable.sql.plan.measures.grid import Grid, scale_of
 from deniable.sql.plan.measures.left_out import LeftOut
 from deniable.sql.plan.measures.measure import Footprint, Measure, Total
-from deniable.sql.plan.measures.sum import Sum
 from deniable.sql.tree import Column, Expr, Statistic, Type
 from deniable.sql.types import INTEGER
 from deniable.sql.write import prepared, relations
@@ -125,15 +126,29 @@ class Settled:
         return min(max(rows, most), MOST_TOLD) if self.plan.tells else 0
 
     def _bound(self, crowd: Crowd) -> int:
-        """For the least error where rows are counted or summed, else as many as nearly all units have."""
-        query, group = self.plan.query, self.plan.sets[0]
-        adds = any(a.statistic in (Statistic.COUNT, Statistic.SUM) for a in query.aggregates)
-        noise = _average([noisy.per_row(Count | Sum) for noisy in group.measures])
-        excess_noise = _average([noisy.per_row(LeftOut) for noisy in group.measures])
-        if noise is None or not (adds or excess_noise):
+        """For the least errors of what is counted, summed and averaged, else as many as nearly all units have."""
+        group, aims = self.plan.sets[0], list(self._aims())
+        if not aims:
             return crowd.quantile()
         groups = PRIVATE_GROUPS if group.selection is not None else len(self._combinations(group.keys))
-        return crowd.best(noise, excess_noise, groups)
+        return crowd.best(aims, groups)
+
+    def _aims(self) -> Iterator[AggregateNoise]:
+        """Of the aggregates that add up rows, each by its own noise; of averages where it is told what a bound
+        leaves out."""
+        plan = self.plan
+        measures = plan.sets[0].measures
+        told = {each.measure.counted: each for each in measures if isinstance(each.measure, LeftOut)}
+        for aggregate, stands in zip(plan.query.aggregates, plan.stands, strict=True):
+            mean = aggregate.statistic is Statistic.AVG
+            if aggregate.statistic not in TOLD or (mean and not plan.tells):
+                continue
+            parts = [measures[position] for position in stands]
+            # A mean is off in halves of its range, a sum in halves of the largest value.
+            noise = math.hypot(*(part.per_row / (2 if mean and part.grid else 1) for part in parts))
+            counted = {part.measure for part in parts}
+            beyond = math.hypot(*(each.per_row for measure, each in told.items() if measure in counted))
+            yield AggregateNoise(noise, beyond if plan.tells else None, mean)
 
     def with_values(self, bounds: ValueBounds, engine: Engine, rng: Random) -> Settled:
         """With bounds on the values of one expression; the rows of a unit are weighed as they will be."""
@@ -265,11 +280,6 @@ class Settled:
         times = 1 if self.limit.by_unit else self.limit.rows
         counts = reading.numbers(engine.run(self.writer(engine.dialect).keys(group, salt)), types)
         return {key: numbers[0] // times for key, numbers in counts.items()}
-
-
-def _average(numbers: Sequence[float | None]) -> float | None:
-    values = [number for number in numbers if number is not None]
-    return sum(values) / len(values) if values else None
 
 
 def _text(of: Expr | None) -> str:

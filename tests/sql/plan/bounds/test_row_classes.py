@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from deniable.loss import DiscreteLaplaceNoise
 from deniable.randomness import SeededRandom
 from deniable.sql.dialects import DUCKDB
-from deniable.sql.plan.bounds.row_classes import Classes, Crowd, moved
+from deniable.sql.plan.bounds.row_classes import AggregateNoise, Classes, Crowd, moved
 from deniable.sql.plan.measures import reading
 from deniable.sql.plan.noise import laplace
 from deniable.sql.plan.planner import plan
@@ -108,10 +108,37 @@ def test_a_small_crowd_in_which_no_class_stands_out_is_seen() -> None:
 def test_the_bound_grows_with_what_it_would_cut_and_falls_with_noise() -> None:
     zipf = {i: 40_000 >> i for i in range(14)}
     assert crowd(zipf).quantile() == 16
-    one, fifty = (crowd(zipf).best(1.0, None, groups) for groups in (1, 50))
+    one, fifty = (crowd(zipf).best([AggregateNoise(1.0, None)], groups) for groups in (1, 50))
     assert one > 16 * 100
     assert 16 < fifty < one
-    assert crowd(zipf).best(100.0, None, 50) < fifty
+    assert crowd(zipf).best([AggregateNoise(100.0, None)], 50) < fifty
+
+
+def test_a_mean_beside_a_count_lowers_the_bound_since_a_cut_hardly_moves_it() -> None:
+    zipf = {i: 40_000 >> i for i in range(14)}
+    count, mean = AggregateNoise(0.1, 0.1), AggregateNoise(0.1, 0.1, mean=True)
+    alone, beside, averaged = (crowd(zipf).best(aims, 10) for aims in ([count], [count, mean], [mean]))
+    assert averaged <= beside <= alone
+    assert averaged < alone
+
+
+@pytest.mark.parametrize("mean", [False, True])
+def test_the_bound_of_a_small_table_is_its_cap_where_telling_would_drown_the_answer(mean: bool) -> None:
+    small, large = {0: 200, 1: 60, 2: 30, 3: 10}, {0: 54745, 1: 10434, 2: 4749, 3: 1381, 4: 183, 5: 25}
+    assert crowd(small).best([AggregateNoise(0.1, 20.0, mean)], 5) == crowd(small).most == 8
+    assert crowd(large).best([AggregateNoise(4.0, 20.0, mean)], 5) < crowd(large).most == 32
+
+
+def test_people_whom_noise_hides_in_the_next_class_are_allowed_for() -> None:
+    people, noise = {0: 240, 1: 40, 2: 15}, laplace(moved(replaced=False), Fraction(1, 20))
+    crowds = [Classes(class_edges(None), noise)(people, rng=SeededRandom(seed)) for seed in range(200)]
+    missed = [each for each in crowds if each.most < 4]
+    assert missed
+    rows = 240 + 80 + 15 * 4
+    enough = [float(each.hidden) * each.rows >= (3 - each.most) * 15 for each in missed]
+    assert sum(enough) > 0.7 * len(missed)
+    assert all(float(each.hidden) * each.rows < rows / 2 for each in missed)
+    assert float(crowd(PEOPLE).hidden) < 1e-3
 
 
 def test_what_is_believed_to_be_left_out_is_near_what_is() -> None:

@@ -7,7 +7,7 @@ bound would leave out, and which bound makes the error of an answer least."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -23,19 +23,25 @@ from deniable.sql.write.statements import Writer
 LEVEL = 0.95
 """Where only averages and ranks are asked for, units with more rows than this share of all units count less
 than in full: their noise grows with the bound, and what it leaves out hardly moves them."""
-CERTAIN = 10
+CERTAIN = 12
 """A class of more people than this many times the scale of its noise is as large as it seems."""
 SMALL = 50
 """A crowd of fewer than this many times the scale of the noise may have no class that stands out of it."""
 STEEPEST, FLATTEST = 0.05, 0.7
 """A class has at least and at most this share of the people of the one before, as far as noise hides it."""
-WIDTH = 0.06
-"""How much the noise of what is told weighs beside the error of a number, when a bound is chosen."""
+WIDTH = 0.05
+"""What an interval as wide as a group has rows weighs beside errors when a bound is chosen, as a share of these
+rows; one that is narrower weighs less, by the square: of a tenth, a hundredth."""
+HALF_WIDTH = 3.0
+"""Of an interval of 95 %, by the mean size of its noise."""
 DOUBT = 2
 """How much the noise in what is left out counts against adding it: what is believed of classes leans
 upwards."""
-UNEVEN = 0.3
-"""How far a group's part in what is left out may differ from its part in what counts."""
+UNEVEN = 0.06
+"""How far groups and values of rows that are left out differ from those that count. Where a share s of all rows
+is left out, a group's total is off by UNEVEN·√s of its rows, if it stands for all rows in proportion (the fewer
+people a cut falls on, the less evenly), and a mean by UNEVEN·s of half its range. (Fitted on visits by patient,
+a census by weight and generated rides by driver, s from .001 to .8.)"""
 
 
 @dataclass(frozen=True)
@@ -152,9 +158,12 @@ class Crowd:
     @property
     def hidden(self) -> Fraction:
         """The rows, as a share of all, that people may have beyond what anybody is seen to have: twice what
-        is believed."""
+        is believed, and as many people in the next class as noise may hide."""
         total, _ = self.left_out(self.most)
-        return Fraction(2 * total / max(self.rows, 2 * total, 1.0)).limit_denominator(10**6)
+        after = min(self.top + 1, len(self.edges) - 1)
+        unseen = self.scale * max(0.0, _mean(self.edges, after) - self.most)
+        beyond = 2 * total + unseen
+        return Fraction(beyond / max(self.rows, beyond, 1.0)).limit_denominator(10**6)
 
     # -------------------------------------------------------------------------------------------- the bound
 
@@ -167,21 +176,42 @@ class Crowd:
                 return edge
         return self.most
 
-    def best(self, noise: float, told: float | None, groups: int) -> int:
-        """The bound that makes the error of a count least: the noise of a bound of one row is `noise` rows in
-        each of so many `groups`, and what is left out is shared by these. Where it is told, with a noise of
-        `told` for each row up to the cap, and added, what remains is what noise and uneven groups do to
-        that."""
+    def best(self, aims: Sequence[AggregateNoise], groups: int) -> int:
+        """The bound that makes errors and half widths of these numbers least, in rows of one of so many
+        `groups`."""
+        return min(self.edges, key=lambda rows: math.fsum(self._cost(aim, rows, groups) for aim in aims))
 
-        def error(rows: int) -> float:
-            total, deviation = self.left_out(rows)
-            if told is None:
-                return rows * noise + total / groups
-            return (
-                rows * noise + (UNEVEN * total + deviation) / groups + WIDTH * told * max(0, self.most - rows)
-            )
+    def _cost(self, aim: AggregateNoise, rows: int, groups: int) -> float:
+        """What a number is off by: its noise, which grows with the bound, and what is cut. All of that where
+        nothing stands for it, else what noise in the classes and uneven groups do to it; of a mean only how far
+        it differs. And a part of the half width, which what is told widens."""
+        total, deviation = self.left_out(rows)
+        everybody, noise = max(self.rows / groups, 1.0), aim.noise * rows
+        share = min(1.0, total / max(self.rows, 1.0))
+        if aim.told is None:
+            return noise + total / groups
+        beyond = HALF_WIDTH * aim.told * max(0, self.most - rows)
+        if aim.mean:
+            cut, beyond = UNEVEN * share * everybody, math.hypot(beyond, total / groups)
+        else:
+            cut = deviation / groups + (UNEVEN * math.sqrt(share) * everybody if groups > 1 else 0.0)
+        width = HALF_WIDTH * noise + beyond
+        return (noise + cut) * aim.weight + WIDTH * everybody * min(1.0, width / everybody) ** 2
 
-        return min(self.edges, key=error)
+
+@dataclass(frozen=True)
+class AggregateNoise:
+    """One aggregate, in rows of a group: the mean size of its noise for each row of a unit that counts, and of the
+    noise of what is `told` for each row up to the cap (None where nothing is). Of a `mean` these are in halves of
+    its range, so that it weighs twice: the mean itself may be half of that."""
+
+    noise: float
+    told: float | None
+    mean: bool = False
+
+    @property
+    def weight(self) -> int:
+        return 2 if self.mean else 1
 
 
 @lru_cache(maxsize=256)
