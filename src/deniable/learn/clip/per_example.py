@@ -240,12 +240,7 @@ class PerExample:
             raise InvalidParameter(
                 f"The trainable parameters have changed: {difference}. Make a new PerExample."
             )
-        if _rounds_further():
-            raise InvalidParameter(
-                "Products of float32 numbers are set to be rounded further, beyond what norms are rounded up "
-                'for. Call torch.set_float32_matmul_precision("highest"), and leave fp32_precision of '
-                "torch.backends as it is."
-            )
+        refuse_rounding()
 
     def _size(self, found: Found, examples: int) -> int:
         """Examples per microbatch, all alike. Memory decides where all gradients are
@@ -391,6 +386,16 @@ class _Sums:
 
 def _joined(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)
+
+
+def refuse_rounding() -> None:
+    """Raise if products of float32 numbers may be taken in fewer bits."""
+    if _rounds_further():
+        raise InvalidParameter(
+            "Products of float32 numbers are set to be rounded further, beyond what norms are rounded up "
+            'for. Call torch.set_float32_matmul_precision("highest"), and leave fp32_precision of '
+            "torch.backends as it is."
+        )
 
 
 def _rounds_further() -> bool:

@@ -191,17 +191,17 @@ def _refuse_mixing(task: Task, batches: list[list[Batch]]) -> None:
         raise InvalidParameter(_mixing(task, batches[0][-1]))
 
 
-@torch.no_grad()
+@torch.enable_grad()
 def _refuse_exchange(task: Task, like: Batch) -> None:
     """Refuse if the loss of a row changes when all others of a larger batch are
-    replaced, by numbers near or far from 0."""
+    replaced, by numbers near or far from 0. With gradients on: a model may take some of its own."""
     near, draw = made_batch(task, like, LARGE, seed=0)
-    here = near.split(task.losses(near))
+    here = near.split(task.losses(near).detach())
     for wide in WIDE:
         others = _ones_for_targets(task, drawn(task, like, LARGE, 1, draw, wide), near)
         for i in (0, LARGE - 1):
             try:
-                there = near.split(task.losses(exchanged(near, others, [i])))
+                there = near.split(task.losses(exchanged(near, others, [i])).detach())
             except Exception:  # the model takes no such numbers
                 continue
             if not torch.allclose(here[i], there[i], rtol=EXCHANGED, atol=0.0, equal_nan=True):
