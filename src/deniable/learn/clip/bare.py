@@ -10,6 +10,8 @@ from torch import Tensor
 
 from deniable.learn.clip import taps
 from deniable.learn.clip.cover import Cover
+from deniable.learn.clip.owners import carry
+from deniable.learn.clip.shared import fits, spread_out
 from deniable.learn.clip.tape import Uncovered
 
 
@@ -17,7 +19,7 @@ def _times(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options:
     """x·p or p·x with a bare parameter."""
     x, p = (b, a) if cover.tape.tracks(a) else (a, b)
     if options or not _spreads(cover, x, p):
-        return func(a, b, **options)
+        return _other(cover, func, a, b, options)
     return cover.affine(x, p, None, p.shape)
 
 
@@ -25,18 +27,23 @@ def _plus(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options: 
     """x + p or p + x with a bare parameter."""
     x, p = (b, a) if cover.tape.tracks(a) else (a, b)
     if options or not _spreads(cover, x, p):
-        return func(a, b, **options)
+        return _other(cover, func, a, b, options)
     return cover.affine(x, None, p, p.shape)
+
+
+def _other(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, options: dict[str, Any]) -> Any:
+    """Of two tensors, one of which may be computed from parameters alone and be spread over the examples."""
+    out = func(spread_out(cover, a, b), spread_out(cover, b, a), **options)
+    if len(cover.owners):
+        carry(cover, out, (a, b))
+    return out
 
 
 def _spreads(cover: Cover, x: Any, p: Any) -> bool:
     """Whether p is a parameter that is spread over the examples of x, and x over nothing."""
-    if not (
-        cover.tape.tracks(p) and isinstance(x, Tensor) and not cover.tape.tracks(x) and x.dtype == p.dtype
-    ):
+    if not (cover.tape.tracks(p) and isinstance(x, Tensor) and not cover.tape.tracks(x)):
         return False
-    is_shared = p.dim() < x.dim() or (p.dim() == x.dim() and p.shape[0] == 1)
-    return x.dim() > 1 and is_shared and x.shape[0] == cover.tape.rows and _broadcast(x, p) == x.shape
+    return x.dtype == p.dtype and fits(cover.tape, x, p) and _broadcast(x, p) == x.shape
 
 
 def _matmul(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options: Any) -> Any:

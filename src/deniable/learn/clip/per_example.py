@@ -102,10 +102,16 @@ class PerExample:
         self._microbatch, self._multiplicity, self._lot = microbatch, multiplicity, lot
         self._modules, self._all = list(model.modules()), list(model.parameters())
         self._trained = [p.requires_grad for p in self._all]
-        self.ways: dict[Shape, Found] = dict(ways or {})
+        self.ways: dict[Shape, Found] = {}
+        self.learn(ways or {})
         self._probing = ways is None
         self._largest: dict[Shape, int] = {}
         self._attributes: Attributes | None = None
+
+    def learn(self, ways: Mapping[Shape, Found]) -> None:
+        """Take over what another one found for this model."""
+        self.ways.update(ways)
+        self._task.for_all.update(*(found.for_all for found in ways.values()))
 
     def check(self, *rows: Any, lot: float | None = None) -> None:
         """Refuse the model if it cannot be clipped exactly on batches like these, of

@@ -70,6 +70,8 @@ class Found:
     held: int
     made: Any = None
     """The rows of a made-up example, which fill up a block."""
+    for_all: frozenset[str] = frozenset()
+    """Tables that are looked up for all examples at once."""
 
 
 def probe(task: Task, like: Batch) -> Found:
@@ -90,7 +92,7 @@ def probe(task: Task, like: Batch) -> Found:
             reason = _difference(task, run, batches)
             if not reason:
                 held, made = _held(run(task, batches[0][0])), batches[0][0].part(0, 1).rows
-                return Found(run, "; ".join(reasons), held, made)
+                return Found(run, "; ".join(reasons), held, made, frozenset(task.for_all))
             if run is not chained:  # one closed form is as fast as the other, about
                 reasons.append(reason)
         return Found(alone, "; ".join(reasons), _held(alone(task, batches[0][0])))

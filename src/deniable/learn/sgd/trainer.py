@@ -136,7 +136,7 @@ class Trainer:
 
     def learn_ways(self, checked: Checked) -> None:
         """What a trial found in other modes of the model's modules."""
-        self._clipper.ways.update(checked.ways)
+        self._clipper.learn(checked.ways)
 
     # --------------------------------------------------------------------------------------- before the noise
 
