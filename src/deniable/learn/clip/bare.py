@@ -52,7 +52,7 @@ def _matmul(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options
     if options or not is_covered:
         return func(a, b, **options)
     cover.expect(a)
-    return taps.tapped(taps.Product, a, cover.anchor, cover.tape, cover.tape.part(b))
+    return taps.tapped(taps.Product, a, cover.anchor, cover.tape, cover.tape.part(b), None)
 
 
 def _addmm(
@@ -64,14 +64,8 @@ def _addmm(
     if bias.dim() != 1 or cover.tape.tracks(x):
         raise Uncovered("an addmm of more than examples, a matrix and a bias")
     cover.expect(x)
-    part = cover.tape.part(weight)
-    product = taps.tapped(taps.Product, x, cover.anchor, cover.tape, part) if part.trained else x @ part.value
-    shift = cover.tape.part(bias)
-    return (
-        taps.tapped(taps.Affine, product, cover.anchor, cover.tape, None, shift)
-        if shift.trained
-        else product + bias
-    )
+    parts = cover.tape.part(weight), cover.tape.part(bias)
+    return taps.tapped(taps.Product, x, cover.anchor, cover.tape, *parts)
 
 
 def _expand(cover: Cover, func: Callable[..., Tensor], x: Tensor, *sizes: Any, **options: Any) -> Any:
