@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from deniable.learn.clip import Batch, PerExample, rounding
 from deniable.learn.clip.objective import objective
 from deniable.learn.clip.passes import Task, chained, closed
-from deniable.learn.clip.terms import GradientRows, Lookup, Mixed, Outer, Single, Tied, combined, outer
+from deniable.learn.clip.terms import GradientRows, Lookup, Mixed, Outer, Single, TiedTable, combined, outer
 from tests.learn.clip import models
 
 SCALES = (1e-30, 1e-20, 1e-7, 1.0, 1e3, 1e9, 1e15, 1e17, 1e20, 1e30, 3e38)
@@ -101,7 +101,7 @@ def test_a_tied_table_is_measured_without_forming_it() -> None:
     rows, cols, own = torch.randn(4, 7, 11), torch.randn(4, 7, 5), torch.randn(4, 9, 5)
     lookup, head = Lookup(torch.randint(0, 11, (4, 9)), own), Outer(rows, cols)
     tied = combined([lookup, head], torch.empty(11, 5))
-    assert isinstance(tied, Tied)
+    assert isinstance(tied, TiedTable)
     formed = Mixed((lookup, head), torch.empty(11, 5))
     assert torch.allclose(tied.squares(), formed.squares(), rtol=1e-4)
     totals = torch.full((2, 11, 5), torch.nan)

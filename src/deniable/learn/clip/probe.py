@@ -32,7 +32,7 @@ from deniable.learn.clip.generated import WIDE, drawn, exchanged, made_batch, wi
 from deniable.learn.clip.passes import Pass, Passed, Task, alone, chained, closed, vectorized
 from deniable.learn.clip.rounding import summing
 from deniable.learn.clip.tape import ParameterKey, Uncovered
-from deniable.learn.clip.terms import GradientRows, Lookup, Mixed, Outer, Single, Term, Tied
+from deniable.learn.clip.terms import GradientRows, Lookup, Mixed, Outer, Single, Term, TiedTable
 from deniable.learn.nests import taken_apart
 
 SIZES = (2, 3)
@@ -360,7 +360,7 @@ def own_gradient(task: Task, passed: Passed, name: str, i: int) -> Tensor:
     slope = _zeros(task.parameters[name])
     for key, term in terms.items():
         if key.name == name:
-            for part in term.terms if isinstance(term, Mixed | Tied) else (term,):
+            for part in term.terms if isinstance(term, Mixed | TiedTable) else (term,):
                 like = slope.new_empty(key.shape(slope))
                 key.place(part.dense(slice(i, i + 1), like)[0].to(slope.dtype), slope)
     return slope.detach()
@@ -403,7 +403,7 @@ def _numbers(term: Term) -> int:
             return term.rows.numel() + term.cols.numel()
         case Lookup():
             return term.cols.numel()
-        case Mixed() | Tied():
+        case Mixed() | TiedTable():
             return sum(map(_numbers, term.terms))
 
 

@@ -9,7 +9,7 @@ beta·into + the weighted sum, where beta 0 forgets what `into` held, be it not 
     Single   rows ⊗ cols: a linear layer; its norm is ‖rows‖·‖cols‖
     Outer    Σ_t rows_t ⊗ cols_t: a linear layer at T positions
     Lookup   Σ_t e(id_t) ⊗ cols_t: an embedding
-    Tied     a Lookup and an Outer of one table
+    TiedTable  a Lookup and an Outer of one table
     Mixed    the sum of several of them: any other tied parameter
 
 Reference: Goodfellow 2015 (norms of outer products); Li et al. 2022 (the Gram form); Bu
@@ -233,7 +233,7 @@ class Mixed:
 
 
 @dataclass(frozen=True)
-class Tied:
+class TiedTable:
     """Words looked up and words foretold by one table: Σ_s e(ids_s) ⊗ cols_s + Σ_t rows_t ⊗ cols_t.
 
     The squared norm of the sum is that of the parts and twice their inner product, Σ_{s,t} rows_t[ids_s]·(cols_s·cols_t).
@@ -267,15 +267,15 @@ class Tied:
         self.head.add(into, weights, beta)
         self.words.add(into, weights)
 
-    def masked(self, keep: Tensor) -> Tied:
-        return Tied(self.words.masked(keep), self.head.masked(keep))
+    def masked(self, keep: Tensor) -> TiedTable:
+        return TiedTable(self.words.masked(keep), self.head.masked(keep))
 
     def lengths(self) -> Tensor:
         return self.words.lengths() + self.head.lengths()
 
 
 One = GradientRows | Single | Outer | Lookup
-Term = One | Mixed | Tied
+Term = One | Mixed | TiedTable
 
 
 def combined(terms: Sequence[One], like: Tensor) -> Term:
@@ -303,7 +303,7 @@ def combined(terms: Sequence[One], like: Tensor) -> Term:
     return _tied(terms) or Mixed(tuple(terms), like)
 
 
-def _tied(terms: Sequence[One]) -> Tied | None:
+def _tied(terms: Sequence[One]) -> TiedTable | None:
     """The uses of a table that are lookups on one side and products on the other, if that is all."""
     words = [term for term in terms if isinstance(term, Lookup)]
     heads = [term for term in terms if isinstance(term, Outer)]
@@ -311,7 +311,7 @@ def _tied(terms: Sequence[One]) -> Tied | None:
         return None
     lookup = Lookup(torch.cat([term.ids for term in words], 1), torch.cat([term.cols for term in words], 1))
     head = Outer(torch.cat([term.rows for term in heads], 1), torch.cat([term.cols for term in heads], 1))
-    return Tied(lookup, head)
+    return TiedTable(lookup, head)
 
 
 def outer(rows: Tensor, cols: Tensor) -> GradientRows | Outer:
