@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,8 @@ from deniable.federated import FedAvg, Federation, OnClient, Shared
 from deniable.guarantee import Budget
 from deniable.learn.by_group_private import ByGroup
 from deniable.learn.by_group_public import GroupMeasures
+from deniable.learn.clip import owners
+from deniable.learn.clip.owners import by_owner
 from deniable.learn.convex.descent import Descent as GradientSteps
 from deniable.learn.convex.descent import GradientPerturbation
 from deniable.learn.convex.fit import ObjectivePerturbation, OutputPerturbation
@@ -203,6 +206,39 @@ class EachRow(DPSGD):
         return containers.rows(data.data if isinstance(data, Users) else data, self.example)
 
 
+class Expert(torch.nn.Module):
+    """One matrix of a stack, for the positions of all rows that are not zero."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = torch.nn.ParameterDict({"weight": torch.zeros(1, 1, 2)})
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        flat = x.reshape(-1, 2)
+        places = torch.where(flat.abs().sum(1) > 0)[0]
+        out = torch.nn.functional.linear(flat[places], self.line["weight"][0])
+        return torch.zeros(len(flat), 1).index_add(0, places, out).view(len(x), -1).sum(1, keepdim=True)
+
+
+class OtherOwners(DPSGD):
+    """Takes each position of an expert for another row's, so that a row is clipped position by position."""
+
+    def __call__(self, data: Any, *, rng: Random) -> Trained:
+        if not self.checked.ways:
+            self.check(data)
+
+        def wrong(tape: Any, x: torch.Tensor, owner: torch.Tensor) -> torch.Tensor:
+            return by_owner(tape, x, torch.arange(len(owner)) % tape.examples)
+
+        with mock.patch.object(owners, "by_owner", wrong):
+            return super().__call__(data, rng=rng)
+
+
+ROUTED = replace(FULL, model=Expert())
+NO_POSITIONS = torch.zeros(3, 4, 2), torch.zeros(3)
+HER_POSITIONS = torch.cat([NO_POSITIONS[0], HER[None]]), torch.zeros(4)
+
+
 def settings(run: DPSGD) -> dict[str, Any]:
     return {part.name: getattr(run, part.name) for part in fields(run) if part.init}
 
@@ -365,6 +401,7 @@ SLOW = [
         120,
     ),
     Slow(PEOPLE, EachRow(**settings(PEOPLE)), (NOBODY_ELSE, HER_TOO), moved, 120),
+    Slow(ROUTED, OtherOwners(**settings(ROUTED)), (NO_POSITIONS, HER_POSITIONS), moved, 120),
     Slow(
         RECIPE, replace(RECIPE, step_noise=0.1, statistics_noise=1.0), (NO_PICTURE, PICTURES), last_layer, 250
     ),

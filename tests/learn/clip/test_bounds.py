@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from deniable.learn.clip import Batch, PerExample, rounding
 from deniable.learn.clip.objective import objective
 from deniable.learn.clip.passes import Task, chained, closed
-from deniable.learn.clip.terms import GradientRows, Lookup, Outer, Single, combined, outer
+from deniable.learn.clip.terms import GradientRows, Lookup, Mixed, Outer, Single, TiedTable, combined, outer
 from tests.learn.clip import models
 
 SCALES = (1e-30, 1e-20, 1e-7, 1.0, 1e3, 1e9, 1e15, 1e17, 1e20, 1e30, 3e38)
@@ -81,6 +81,7 @@ def test_norms_are_rounded_up(seed: int, spread: float, t: int, cancel: bool) ->
         GradientRows(rows.flatten(1)),
         single,
         tied,
+        Mixed((Outer(rows, cols), Lookup(ids, cols)), like),
     ):
         upper = term.squares().sqrt()
         for i, w in enumerate((1.0, 0.3, 1e-3, 1 / 3)):
@@ -93,6 +94,21 @@ def test_norms_are_rounded_up(seed: int, spread: float, t: int, cancel: bool) ->
                 term, total, weights
             )
             assert float(total.norm()) <= float(upper[i]) * float(weights[i]) * (1 + 1e-15) + 1e-300
+
+
+def test_a_tied_table_is_measured_without_forming_it() -> None:
+    torch.manual_seed(0)
+    rows, cols, own = torch.randn(4, 7, 11), torch.randn(4, 7, 5), torch.randn(4, 9, 5)
+    lookup, head = Lookup(torch.randint(0, 11, (4, 9)), own), Outer(rows, cols)
+    tied = combined([lookup, head], torch.empty(11, 5))
+    assert isinstance(tied, TiedTable)
+    formed = Mixed((lookup, head), torch.empty(11, 5))
+    assert torch.allclose(tied.squares(), formed.squares(), rtol=1e-4)
+    totals = torch.full((2, 11, 5), torch.nan)
+    weights = torch.rand(4)
+    tied.add(totals[0], weights, beta=0)
+    formed.add(totals[1], weights, beta=0)
+    assert torch.allclose(*totals, atol=1e-5)
 
 
 def _doubled(term: GradientRows | Outer | Lookup | object) -> GradientRows:

@@ -35,6 +35,27 @@ def adapted() -> nn.Module:
     return made
 
 
+def translated(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
+    """The mean over the words of a row's translation."""
+    out = model(input_ids=batch["input_ids"], decoder_input_ids=batch["other"]).logits.transpose(1, 2)
+    return nn.functional.cross_entropy(out, batch["other"], reduction="none").mean(1)
+
+
+def translator(attention: str) -> nn.Module:
+    sizes = {"vocab_size": 60, "d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2}
+    config = hub.T5Config(**sizes, decoder_start_token_id=0, attn_implementation=attention)
+    made: nn.Module = hub.T5ForConditionalGeneration(config)
+    return made
+
+
+def experts(way: str) -> nn.Module:
+    """Mixtral, whose experts see the words of all rows at once."""
+    config = hub.MixtralConfig(**READER, num_key_value_heads=1, num_local_experts=4)
+    config._experts_implementation = way
+    made: nn.Module = hub.MixtralForCausalLM(config)
+    return made
+
+
 MODELS: dict[str, tuple[Callable[[], Any], Any, Any]] = {
     "BERT": (
         lambda: hub.BertForSequenceClassification(hub.BertConfig(**READER)),
@@ -54,6 +75,38 @@ MODELS: dict[str, tuple[Callable[[], Any], Any, Any]] = {
         {"pixel_values": torch.randn(ROWS, 3, 8, 8), "labels": LABELS},
     ),
     "LoRA": (adapted, BatchLoss(next_word), WORDS),
+    "T5": (
+        lambda: translator("sdpa"),
+        BatchLoss(translated),
+        {"input_ids": IDS, "other": IDS.flip(1)},
+    ),
+    "T5 by products": (
+        lambda: translator("eager"),
+        BatchLoss(translated),
+        {"input_ids": IDS, "other": IDS.flip(1)},
+    ),
+    "Mixtral": (lambda: experts("grouped_mm"), BatchLoss(next_word), WORDS),
+    "Mixtral by a loop": (lambda: experts("eager"), BatchLoss(next_word), WORDS),
+    "OPT": (
+        lambda: hub.OPTForCausalLM(
+            hub.OPTConfig(
+                vocab_size=60,
+                hidden_size=16,
+                ffn_dim=32,
+                num_hidden_layers=1,
+                num_attention_heads=2,
+                word_embed_proj_dim=16,
+                max_position_embeddings=32,
+            )
+        ),
+        BatchLoss(next_word),
+        WORDS,
+    ),
+    "Gemma": (
+        lambda: hub.GemmaForCausalLM(hub.GemmaConfig(**READER, num_key_value_heads=1, head_dim=8)),
+        BatchLoss(next_word),
+        WORDS,
+    ),
 }
 
 

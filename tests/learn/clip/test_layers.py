@@ -239,9 +239,9 @@ def test_weights_of_a_length_and_a_direction(axis: int | None) -> None:
     assert_exact(nn.Sequential(normed(nn.Conv1d(2, 3, 3)), nn.Flatten(), nn.Linear(12, 3)), *data(2, 6))
 
 
-def test_a_weight_of_a_length_and_a_direction_that_is_used_otherwise_falls_back() -> None:
+def test_a_weight_of_a_length_and_a_direction_that_is_used_twice() -> None:
     torch.manual_seed(0)
-    assert_exact(Penalised(), *data(5), method="vmap")
+    assert_exact(Penalised(), *data(5))
 
 
 def test_double_precision() -> None:

@@ -15,6 +15,7 @@ from deniable.errors import InvalidParameter
 from deniable.learn.clip.attributes import Attributes
 from deniable.learn.clip.batch import Batch
 from deniable.learn.sgd import DPSGD
+from tests.learn.clip.naive import assert_exact
 from tests.learn.sgd.runs import trainer
 
 ROWS, FEATURES = 120, 6
@@ -218,3 +219,23 @@ def test_attributes_are_put_back_whatever_was_done_to_them() -> None:
     old = {id(value): copy for value, _, copy in held.tensors}
     untouched = model[1].running_var
     assert next(copy for value, _, copy in again.tensors if value is untouched) is old[id(untouched)]
+
+
+class OwnGradient(nn.Module):
+    """A network beside the slope of its output in its input, as for differential equations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(4, 3), nn.Linear(7, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        point = x.detach().requires_grad_(True)
+        values = self.body(point).tanh()
+        (slope,) = torch.autograd.grad(values.sum(), point, create_graph=True)
+        out: Tensor = self.head(torch.cat([values, slope], 1))
+        return out
+
+
+def test_a_model_that_takes_gradients_itself_goes_one_by_one_and_is_exact() -> None:
+    torch.manual_seed(0)
+    assert_exact(OwnGradient(), torch.randn(5, 4), torch.randint(0, 2, (5,)), method="one by one")

@@ -260,6 +260,93 @@ def test_modes_that_change_in_the_loop_are_tried_first(account: Account) -> None
         }
 
 
+def _centred(module: nn.Module, inputs: Any, output: torch.Tensor) -> torch.Tensor:
+    return output - output.mean(0)
+
+
+def _mix_by_hook(net: nn.Module) -> None:
+    net.get_submodule("0").register_forward_hook(_centred)
+
+
+def _mix_by_forward(net: nn.Module) -> None:
+    before = net.forward
+    net.forward = lambda x: before(x - x.mean(0))  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("change", [_mix_by_hook, _mix_by_forward])
+def test_code_that_is_added_in_the_loop_is_tried_first(account: Account, change: Any) -> None:
+    """A hook or another `forward` that mixes rows is refused, and the lot is not lost when it is gone."""
+    net = nn.Sequential(linear(), nn.LayerNorm(3))
+    with private(account, net=net, steps=3) as training:
+        lots = training.lots()
+        next(lots)
+        training.step()
+        next(lots)
+        change(net)
+        with pytest.raises(InvalidParameter, match="lets one example of a lot change"):
+            training.step()
+        assert training.taken == 1
+        net.get_submodule("0")._forward_hooks.clear()
+        vars(net).pop("forward", None)
+        training.step()
+
+
+def _another_head(net: nn.Module) -> None:
+    net.add_module("1", nn.Linear(3, 3))
+
+
+def _one_more(net: nn.Module) -> None:
+    net.register_parameter("more", nn.Parameter(torch.zeros(3)))
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda net: net.double(), "0.weight"),
+        (lambda net: net.bfloat16(), "0.weight"),
+        (_another_head, "1.weight"),
+        (_one_more, "more"),
+    ],
+)
+def test_parameters_that_are_converted_or_replaced_end_the_loop_in_a_sentence(
+    account: Account, change: Any, name: str
+) -> None:
+    """Before, every row failed from here on and was left out, and the steps were paid for."""
+    net = nn.Sequential(linear(), nn.Linear(3, 3))
+    with private(account, net=net, steps=3) as training:
+        next(training.lots())
+        change(net)
+        with pytest.raises(InvalidQuery, match=rf"have changed:.*{name}.*Nothing was run"):
+            training.step()
+        assert training.taken == 0
+
+
+def test_fewer_bits_in_the_middle_of_a_loop_are_refused_and_freeze_nothing(account: Account) -> None:
+    with private(account, steps=3) as training:
+        lots = training.lots()
+        next(lots)
+        torch.set_float32_matmul_precision("high")
+        try:
+            with pytest.raises(InvalidQuery, match=r"rounded further.*Nothing was run"):
+                training.step()
+        finally:
+            torch.set_float32_matmul_precision("highest")
+        training.step()
+        assert training.taken == 1
+
+
+def test_an_optimiser_on_the_same_memory_is_refused_too(account: Account) -> None:
+    net = linear()
+    training = private(account, net=net, steps=2)
+    next(training.lots())
+    twins = [nn.Parameter(p.data) for p in net.parameters()]
+    for twin in twins:
+        twin.grad = torch.ones_like(twin)
+    with pytest.raises(InvalidQuery, match="Nothing was moved"):
+        torch.optim.SGD(twins, lr=1.0).step()
+    training.close()
+
+
 def test_a_frozen_batch_norm_is_no_obstacle(account: Account) -> None:
     net = Frozen()
     release = account.run(small(net), (X, Y))

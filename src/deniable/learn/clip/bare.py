@@ -10,6 +10,8 @@ from torch import Tensor
 
 from deniable.learn.clip import taps
 from deniable.learn.clip.cover import Cover
+from deniable.learn.clip.owners import carry
+from deniable.learn.clip.shared import fits, spread_out
 from deniable.learn.clip.tape import Uncovered
 
 
@@ -17,7 +19,7 @@ def _times(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options:
     """x·p or p·x with a bare parameter."""
     x, p = (b, a) if cover.tape.tracks(a) else (a, b)
     if options or not _spreads(cover, x, p):
-        return func(a, b, **options)
+        return _other(cover, func, a, b, options)
     return cover.affine(x, p, None, p.shape)
 
 
@@ -25,18 +27,23 @@ def _plus(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options: 
     """x + p or p + x with a bare parameter."""
     x, p = (b, a) if cover.tape.tracks(a) else (a, b)
     if options or not _spreads(cover, x, p):
-        return func(a, b, **options)
+        return _other(cover, func, a, b, options)
     return cover.affine(x, None, p, p.shape)
+
+
+def _other(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, options: dict[str, Any]) -> Any:
+    """Of two tensors, one of which may be computed from parameters alone and be spread over the examples."""
+    out = func(spread_out(cover, a, b), spread_out(cover, b, a), **options)
+    if len(cover.owners):
+        carry(cover, out, (a, b))
+    return out
 
 
 def _spreads(cover: Cover, x: Any, p: Any) -> bool:
     """Whether p is a parameter that is spread over the examples of x, and x over nothing."""
-    if not (
-        cover.tape.tracks(p) and isinstance(x, Tensor) and not cover.tape.tracks(x) and x.dtype == p.dtype
-    ):
+    if not (cover.tape.tracks(p) and isinstance(x, Tensor) and not cover.tape.tracks(x)):
         return False
-    is_shared = p.dim() < x.dim() or (p.dim() == x.dim() and p.shape[0] == 1)
-    return x.dim() > 1 and is_shared and x.shape[0] == cover.tape.rows and _broadcast(x, p) == x.shape
+    return x.dtype == p.dtype and fits(cover.tape, x, p) and _broadcast(x, p) == x.shape
 
 
 def _matmul(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options: Any) -> Any:
@@ -45,7 +52,7 @@ def _matmul(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options
     if options or not is_covered:
         return func(a, b, **options)
     cover.expect(a)
-    return taps.tapped(taps.Product, a, cover.anchor, cover.tape, cover.tape.part(b))
+    return taps.tapped(taps.Product, a, cover.anchor, cover.tape, cover.tape.part(b), None)
 
 
 def _addmm(
@@ -57,14 +64,8 @@ def _addmm(
     if bias.dim() != 1 or cover.tape.tracks(x):
         raise Uncovered("an addmm of more than examples, a matrix and a bias")
     cover.expect(x)
-    part = cover.tape.part(weight)
-    product = taps.tapped(taps.Product, x, cover.anchor, cover.tape, part) if part.trained else x @ part.value
-    shift = cover.tape.part(bias)
-    return (
-        taps.tapped(taps.Affine, product, cover.anchor, cover.tape, None, shift)
-        if shift.trained
-        else product + bias
-    )
+    parts = cover.tape.part(weight), cover.tape.part(bias)
+    return taps.tapped(taps.Product, x, cover.anchor, cover.tape, *parts)
 
 
 def _expand(cover: Cover, func: Callable[..., Tensor], x: Tensor, *sizes: Any, **options: Any) -> Any:

@@ -28,9 +28,13 @@ class Cover(TorchFunctionMode):
         super().__init__()
         self.tape, self.handlers = tape, handlers
         self.anchor = torch.zeros((), requires_grad=True)
-        self.flattened = WeakIdKeyDictionary()
-        """Tensors whose first axis has the positions of the first example, then those of
-        the second, and so on."""
+        self.owners = WeakIdKeyDictionary()
+        """Whose positions a tensor has along its first axis: None where all examples have as many, one after
+        the other (`owners`)."""
+        self.pieces = WeakIdKeyDictionary()
+        """Matrices of a stack that is a parameter."""
+        self.turned = WeakIdKeyDictionary()
+        """Stacks of matrices, each transposed: the parameter of each."""
         self.normed = WeakIdKeyDictionary()
         """Weights that `weight_norm` made: direction, length and axis of each."""
 
@@ -49,20 +53,51 @@ class Cover(TorchFunctionMode):
         if not (weight.trained or (bias is not None and bias.trained)):
             return F.linear(x, weight.value, None if bias is None else bias.value)
         self.expect(x)
-        return taps.tapped(taps.Linear, x, self.anchor, self.tape, weight, bias)
+        out = taps.tapped(taps.Linear, x, self.anchor, self.tape, weight, bias)
+        self.follow(x, out)
+        return out
+
+    def is_for_all(self, table: str, ids: Tensor) -> bool:
+        """Whether rows of a table are looked up for all examples at once: a bias by distance. As many places
+        as there are examples would look like words of each, so what was seen once is noted."""
+        if ids.dim() < 1 or ids.shape[0] != self.tape.rows:
+            self.tape.for_all.add(table)
+        return table in self.tape.for_all
+
+    def owner(self, x: Tensor) -> Tensor | None:
+        """Of positions that an index picked; None where there is one stretch for each example."""
+        owner: Tensor | None = self.owners.get(x)  # type: ignore[no-untyped-call]
+        return owner
+
+    def every_owner(self, x: Tensor) -> Tensor:
+        """The example of each position along the first axis."""
+        owner = self.owner(x)
+        if owner is not None:
+            return owner
+        each = len(x) // self.tape.examples
+        return torch.arange(self.tape.examples, device=x.device).repeat_interleave(each)
+
+    def follow(self, x: Tensor, out: Tensor) -> None:
+        """What is computed from positions in one stretch for each example has them too."""
+        if len(self.owners) and x in self.owners:
+            self.owners[out] = None
 
     def expect(self, x: Tensor) -> None:
         """Rows along the first axis, or the positions of rows one after the other."""
-        if x not in self.flattened:
+        if x not in self.owners:
             self.tape.expect(x)
+        elif self.owner(x) is not None:
+            raise Uncovered("a layer other than a linear one sees positions that an index picked")
 
     def affine(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
         """x·weight + bias, both seen in `shape`."""
         parts = [
             None if p is None else Part(p.detach().view(shape), self.tape.part(p).key) for p in (weight, bias)
         ]
-        self.tape.expect(x)
-        return taps.tapped(taps.Affine, x, self.anchor, self.tape, *parts)
+        self.expect(x)
+        out = taps.tapped(taps.Affine, x, self.anchor, self.tape, *parts)
+        self.follow(x, out)
+        return out
 
 
 def _linear(
@@ -161,8 +196,8 @@ def embedding(
         # One row of words for all examples (positions), spread out: there is no other meaning of an axis of
         # one.
         input = input.expand(cover.tape.rows, *input.shape[1:])
-    if input.dim() < 1 or input.shape[0] != cover.tape.rows:
-        raise Uncovered("the first axis of an embedding's input is not that of the examples")
+    if cover.is_for_all(cover.tape.names[id(weight)], input):
+        return func(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
     hole = None if padding_idx is None else padding_idx % weight.shape[0]
     return taps.tapped(taps.Table, input, cover.anchor, cover.tape, cover.tape.part(weight), hole)
 
@@ -178,7 +213,9 @@ def _layer_norm(
 ) -> Tensor:
     if not cover.tape.tracks(weight, bias):
         return func(input, normalized_shape, weight, bias, eps)
-    return cover.affine(func(input, normalized_shape, None, None, eps), weight, bias, tuple(normalized_shape))
+    normal = func(input, normalized_shape, None, None, eps)
+    cover.follow(input, normal)
+    return cover.affine(normal, weight, bias, tuple(normalized_shape))
 
 
 def _rms_norm(
@@ -191,7 +228,9 @@ def _rms_norm(
 ) -> Tensor:
     if not cover.tape.tracks(weight):
         return func(input, normalized_shape, weight, eps)
-    return cover.affine(func(input, normalized_shape, None, eps), weight, None, tuple(normalized_shape))
+    normal = func(input, normalized_shape, None, eps)
+    cover.follow(input, normal)
+    return cover.affine(normal, weight, None, tuple(normalized_shape))
 
 
 def _group_norm(
@@ -272,7 +311,9 @@ def _view(cover: Cover, func: Callable[..., Tensor], x: Tensor, *shape: Any, **o
         and out.dim() == 2
         and out.shape[1] == x.shape[-1]
     ):
-        cover.flattened[out] = True
+        cover.owners[out] = None
+    elif x in cover.owners and isinstance(out, Tensor) and out.shape == x.shape:
+        cover.owners[out] = cover.owner(x)
     return out
 
 

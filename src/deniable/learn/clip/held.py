@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from deniable.learn.clip import taps
 from deniable.learn.clip.cover import HANDLERS as COVERED
 from deniable.learn.clip.cover import Cover, embedding
+from deniable.learn.clip.owners import carry, picked_linear
 from deniable.learn.clip.tape import Uncovered
 
 
@@ -111,6 +112,8 @@ def _of_weight(
 ) -> Any:
     """A linear layer or a convolution; where `weight_norm` made its weight, as a function of what it is made
     of."""
+    if func is F.linear and (weight in cover.pieces or cover.owner(input) is not None):
+        return _of_picked(cover, func, input, weight, *rest, **options)
     if weight not in cover.normed:
         return LAYERS[func](cover, func, input, weight, *rest, **options)
     direction, length, axis = cover.normed[weight]
@@ -120,6 +123,22 @@ def _of_weight(
         return func(rows, v * (g / v.square().sum(others, keepdim=True).sqrt()), *own, **given)
 
     return _held(cover, layer, input, direction, length, *rest, **options)
+
+
+def _of_picked(
+    cover: Cover, func: Callable[..., Tensor], input: Tensor, weight: Tensor, bias: Tensor | None = None
+) -> Tensor:
+    """An expert's matrix, or positions that an index picked."""
+    if not (weight in cover.pieces or cover.tape.tracks(weight, bias)):
+        out = func(input, weight, bias)
+        carry(cover, out, (input,))
+        return out
+    if input not in cover.owners:
+        raise Uncovered("the examples of an expert's positions are not known")
+    part = cover.pieces[weight] if weight in cover.pieces else cover.tape.part(weight)
+    if cover.owner(input) is None:
+        return cover.linear(input, part, cover.optional(bias))
+    return picked_linear(cover, input, part, cover.optional(bias))
 
 
 LAYERS = {func: COVERED[func] for func in (F.linear, F.conv1d, F.conv2d, F.conv3d)}

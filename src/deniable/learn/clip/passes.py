@@ -8,14 +8,14 @@ last way runs any model, and nothing can mix examples that are never in one batc
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
-from deniable.learn.clip import bare, chain, cover, held, sequences
+from deniable.learn.clip import bare, chain, cover, held, owners, sequences, shared
 from deniable.learn.clip.attributes import Attributes
 from deniable.learn.clip.batch import Batch
 from deniable.learn.clip.objective import Objective, Paired
@@ -24,7 +24,14 @@ from deniable.learn.clip.tape import ParameterKey, Tape, Uncovered
 from deniable.learn.clip.terms import GradientRows, Term
 from deniable.learn.nests import mapped
 
-COVERED = {**cover.HANDLERS, **bare.HANDLERS, **held.HANDLERS, **sequences.HANDLERS}
+COVERED = {
+    **cover.HANDLERS,
+    **owners.HANDLERS,
+    **shared.HANDLERS,
+    **bare.HANDLERS,
+    **held.HANDLERS,
+    **sequences.HANDLERS,
+}
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,8 @@ class Task:
     model: nn.Module
     objective: Objective
     parameters: Mapping[str, nn.Parameter]
+    for_all: set[str] = field(default_factory=set)
+    """Tables that were seen to be looked up for all examples at once (`Cover.is_for_all`)."""
 
     def losses(self, batch: Batch) -> Tensor:
         return self.objective(self.model, batch.rows)
@@ -69,7 +78,7 @@ def _pair(task: Task, batch: Batch) -> tuple[Callable[[Any, Any], Tensor], Tenso
 
 def closed(task: Task, batch: Batch) -> Passed:
     """By closed forms. Raises `Uncovered` when a parameter is used in a way that none of them covers."""
-    tape = Tape(task.parameters, batch.examples, batch.multiplicity)
+    tape = Tape(task.parameters, batch.examples, batch.multiplicity, for_all=task.for_all)
     try:
         losses = _written(task, batch, tape)
         return tape.terms(), batch.of_examples(losses)

@@ -102,10 +102,16 @@ class PerExample:
         self._microbatch, self._multiplicity, self._lot = microbatch, multiplicity, lot
         self._modules, self._all = list(model.modules()), list(model.parameters())
         self._trained = [p.requires_grad for p in self._all]
-        self.ways: dict[Shape, Found] = dict(ways or {})
+        self.ways: dict[Shape, Found] = {}
+        self.learn(ways or {})
         self._probing = ways is None
         self._largest: dict[Shape, int] = {}
         self._attributes: Attributes | None = None
+
+    def learn(self, ways: Mapping[Shape, Found]) -> None:
+        """Take over what another one found for this model."""
+        self.ways.update(ways)
+        self._task.for_all.update(*(found.for_all for found in ways.values()))
 
     def check(self, *rows: Any, lot: float | None = None) -> None:
         """Refuse the model if it cannot be clipped exactly on batches like these, of
@@ -240,12 +246,7 @@ class PerExample:
             raise InvalidParameter(
                 f"The trainable parameters have changed: {difference}. Make a new PerExample."
             )
-        if _rounds_further():
-            raise InvalidParameter(
-                "Products of float32 numbers are set to be rounded further, beyond what norms are rounded up "
-                'for. Call torch.set_float32_matmul_precision("highest"), and leave fp32_precision of '
-                "torch.backends as it is."
-            )
+        refuse_rounding()
 
     def _size(self, found: Found, examples: int) -> int:
         """Examples per microbatch, all alike. Memory decides where all gradients are
@@ -391,6 +392,16 @@ class _Sums:
 
 def _joined(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)
+
+
+def refuse_rounding() -> None:
+    """Raise if products of float32 numbers may be taken in fewer bits."""
+    if _rounds_further():
+        raise InvalidParameter(
+            "Products of float32 numbers are set to be rounded further, beyond what norms are rounded up "
+            'for. Call torch.set_float32_matmul_precision("highest"), and leave fp32_precision of '
+            "torch.backends as it is."
+        )
 
 
 def _rounds_further() -> bool:

@@ -32,7 +32,7 @@ from deniable.learn.clip.generated import WIDE, drawn, exchanged, made_batch, wi
 from deniable.learn.clip.passes import Pass, Passed, Task, alone, chained, closed, vectorized
 from deniable.learn.clip.rounding import summing
 from deniable.learn.clip.tape import ParameterKey, Uncovered
-from deniable.learn.clip.terms import GradientRows, Lookup, Mixed, Outer, Single, Term
+from deniable.learn.clip.terms import GradientRows, Lookup, Mixed, Outer, Single, Term, TiedTable
 from deniable.learn.nests import taken_apart
 
 SIZES = (2, 3)
@@ -70,6 +70,8 @@ class Found:
     held: int
     made: Any = None
     """The rows of a made-up example, which fill up a block."""
+    for_all: frozenset[str] = frozenset()
+    """Tables that are looked up for all examples at once."""
 
 
 def probe(task: Task, like: Batch) -> Found:
@@ -90,7 +92,7 @@ def probe(task: Task, like: Batch) -> Found:
             reason = _difference(task, run, batches)
             if not reason:
                 held, made = _held(run(task, batches[0][0])), batches[0][0].part(0, 1).rows
-                return Found(run, "; ".join(reasons), held, made)
+                return Found(run, "; ".join(reasons), held, made, frozenset(task.for_all))
             if run is not chained:  # one closed form is as fast as the other, about
                 reasons.append(reason)
         return Found(alone, "; ".join(reasons), _held(alone(task, batches[0][0])))
@@ -191,17 +193,17 @@ def _refuse_mixing(task: Task, batches: list[list[Batch]]) -> None:
         raise InvalidParameter(_mixing(task, batches[0][-1]))
 
 
-@torch.no_grad()
+@torch.enable_grad()
 def _refuse_exchange(task: Task, like: Batch) -> None:
     """Refuse if the loss of a row changes when all others of a larger batch are
-    replaced, by numbers near or far from 0."""
+    replaced, by numbers near or far from 0. With gradients on: a model may take some of its own."""
     near, draw = made_batch(task, like, LARGE, seed=0)
-    here = near.split(task.losses(near))
+    here = near.split(task.losses(near).detach())
     for wide in WIDE:
         others = _ones_for_targets(task, drawn(task, like, LARGE, 1, draw, wide), near)
         for i in (0, LARGE - 1):
             try:
-                there = near.split(task.losses(exchanged(near, others, [i])))
+                there = near.split(task.losses(exchanged(near, others, [i])).detach())
             except Exception:  # the model takes no such numbers
                 continue
             if not torch.allclose(here[i], there[i], rtol=EXCHANGED, atol=0.0, equal_nan=True):
@@ -358,7 +360,7 @@ def own_gradient(task: Task, passed: Passed, name: str, i: int) -> Tensor:
     slope = _zeros(task.parameters[name])
     for key, term in terms.items():
         if key.name == name:
-            for part in term.terms if isinstance(term, Mixed) else (term,):
+            for part in term.terms if isinstance(term, Mixed | TiedTable) else (term,):
                 like = slope.new_empty(key.shape(slope))
                 key.place(part.dense(slice(i, i + 1), like)[0].to(slope.dtype), slope)
     return slope.detach()
@@ -401,7 +403,7 @@ def _numbers(term: Term) -> int:
             return term.rows.numel() + term.cols.numel()
         case Lookup():
             return term.cols.numel()
-        case Mixed():
+        case Mixed() | TiedTable():
             return sum(map(_numbers, term.terms))
 
 

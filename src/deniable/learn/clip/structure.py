@@ -139,3 +139,20 @@ def clips(clip: Mapping[str, float] | float, groups: Sequence[str]) -> dict[str,
                 f"Expected clip={value!r} of the group {name!r} in [{LEAST_CLIP:g}, {MOST_CLIP:g}]."
             )
     return {name: float(value) for name, value in bounds.items()}
+
+
+def conduct(model: nn.Module) -> tuple[object, ...]:
+    """What a model does to its rows, as far as it can be seen without running it: its modules, their modes,
+    their hooks, and `forward` where an object has its own. What was found on made-up rows holds for this."""
+    return tuple(
+        (
+            id(module),
+            module.training,
+            vars(module).get("forward"),
+            *module._forward_hooks.values(),
+            *module._forward_pre_hooks.values(),
+            *module._backward_hooks.values(),
+            *module._backward_pre_hooks.values(),
+        )
+        for module in model.modules()
+    )

@@ -23,16 +23,20 @@ class Uncovered(Exception):
 class ParameterKey:
     """A parameter, or some of its rows (attention packs three matrices), in the layout its taps sum in.
 
-    `last` says that the second axis was moved to the end: convolutions sum with channels last.
+    `last` says that the second axis was moved to the end: convolutions sum with channels last. `single` is one
+    matrix of a stack.
     """
 
     name: str
     start: int = 0
     stop: int | None = None
     last: bool = False
+    single: bool = False
 
     def shape(self, parameter: Tensor) -> tuple[int, int]:
         """The matrix p × d that the terms of this key sum into."""
+        if self.single:
+            return parameter.shape[1], parameter.shape[2]
         first, *rest = parameter.shape or (1,)
         return len(range(first)[self.start : self.stop]), math.prod(rest)
 
@@ -72,6 +76,8 @@ class Tape:
     multiplicity: int = 1
     uses: dict[ParameterKey, list[One]] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
+    for_all: set[str] = field(default_factory=set)
+    """Tables of which rows are looked up for all examples at once."""
 
     def __post_init__(self) -> None:
         self.names.update({id(p): name for name, p in self.parameters.items()})

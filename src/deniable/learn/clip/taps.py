@@ -70,20 +70,26 @@ def linear_back(
 
 
 class Product(torch.autograd.Function):
-    """x W with a bare matrix."""
+    """x W with a bare matrix, perhaps with a bias."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, anchor: Tensor, tape: Tape, weight: Part) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, anchor: Tensor, tape: Tape, weight: Part, bias: Part | None = None
+    ) -> Tensor:
         ctx.save_for_backward(x)
-        ctx.tape, ctx.weight = tape, weight
-        return x @ weight.value
+        ctx.tape, ctx.weight, ctx.bias = tape, weight, bias
+        return x @ weight.value if bias is None else torch.addmm(bias.value, x, weight.value)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (x,), (g,), tape = ctx.saved_tensors, grads, ctx.tape
-        tape.write(ctx.weight, outer(tape.fold(widened(x)), tape.fold(widened(g))))
-        return (g @ ctx.weight.value.mT if ctx.needs_input_grad[0] else None), None, None, None
+        slopes = tape.fold(widened(g))
+        if ctx.weight.trained:
+            tape.write(ctx.weight, outer(tape.fold(widened(x)), slopes))
+        if ctx.bias is not None and ctx.bias.trained:
+            tape.write(ctx.bias, GradientRows(summed(slopes)))
+        return (g @ ctx.weight.value.mT if ctx.needs_input_grad[0] else None), None, None, None, None
 
 
 class Convolution(torch.autograd.Function):

@@ -9,7 +9,8 @@ beta·into + the weighted sum, where beta 0 forgets what `into` held, be it not 
     Single   rows ⊗ cols: a linear layer; its norm is ‖rows‖·‖cols‖
     Outer    Σ_t rows_t ⊗ cols_t: a linear layer at T positions
     Lookup   Σ_t e(id_t) ⊗ cols_t: an embedding
-    Mixed    the sum of several of them: a tied parameter
+    TiedTable  a Lookup and an Outer of one table
+    Mixed    the sum of several of them: any other tied parameter
 
 Reference: Goodfellow 2015 (norms of outer products); Li et al. 2022 (the Gram form); Bu
            et al. 2023 (book-keeping).
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -103,17 +105,16 @@ class Outer:
         return self.rows.shape[1]
 
     def squares(self) -> Tensor:
+        squares, error = self.gram()
+        return _with_margin(squares, self.lengths(), ulp(self.rows.dtype), error)
+
+    def gram(self) -> tuple[Tensor, float]:
+        """The squared norms, and by which share of `lengths`² they may be wrong."""
         wide = self.rows.shape[2] + self.cols.shape[2]
-        single = self.rows.dtype is torch.float32 and self.positions * wide <= SINGLE
-        squares = self._gram(self.rows.dtype if single else torch.float64)
-        if not single:
-            products = self.positions**2 + wide
-            return _with_margin(squares, self.lengths(), ulp(self.rows.dtype), products * 2.0**-51)
-        rows, cols = _lengths(self.rows), _lengths(self.cols)
-        squares += self._lost(rows, cols)
-        return _with_margin(
-            squares, (rows * cols).sum(1), ulp(torch.float32), 1.01 * (wide + 4) * ulp(torch.float32)
-        )
+        if self.rows.dtype is not torch.float32 or self.positions * wide > SINGLE:
+            return self._gram(torch.float64), (self.positions**2 + wide) * 2.0**-51
+        squares = self._gram(torch.float32).add_(self._lost(*self._sides))
+        return squares, 1.01 * (wide + 4) * ulp(torch.float32)
 
     def _gram(self, dtype: torch.dtype) -> Tensor:
         """Σ_{s,t} (rows_s·rows_t)(cols_s·cols_t): inner products in `dtype`, their sum in float64."""
@@ -149,7 +150,12 @@ class Outer:
 
     def lengths(self) -> Tensor:
         """S = Σ_t ‖rows_t‖·‖cols_t‖: what errors relative to single products are measured by."""
-        return (_lengths(self.rows) * _lengths(self.cols)).sum(1)
+        rows, cols = self._sides
+        return (rows * cols).sum(1)
+
+    @cached_property
+    def _sides(self) -> tuple[Tensor, Tensor]:
+        return _lengths(self.rows), _lengths(self.cols)
 
 
 @dataclass(frozen=True)
@@ -160,8 +166,12 @@ class Lookup:
     cols: Tensor
 
     def squares(self) -> Tensor:
-        products = self.ids.shape[1] ** 2 + self.cols.shape[2]
-        return _with_margin(self._gram(), self.lengths(), ulp(self.cols.dtype), products * 2.0**-51)
+        squares, error = self.gram()
+        return _with_margin(squares, self.lengths(), ulp(self.cols.dtype), error)
+
+    def gram(self) -> tuple[Tensor, float]:
+        """The squared norms, and by which share of `lengths`² they may be wrong."""
+        return self._gram(), (self.ids.shape[1] ** 2 + self.cols.shape[2]) * 2.0**-51
 
     def _gram(self) -> Tensor:
         """Σ over pairs of equal ids of cols_s·cols_t, in float64."""
@@ -222,8 +232,50 @@ class Mixed:
         return torch.stack([term.lengths() + term.squares().sqrt() for term in self.terms]).sum(0)
 
 
+@dataclass(frozen=True)
+class TiedTable:
+    """Words looked up and words foretold by one table: Σ_s e(ids_s) ⊗ cols_s + Σ_t rows_t ⊗ cols_t.
+
+    The squared norm of the sum is that of the parts and twice their inner product, Σ_{s,t} rows_t[ids_s]·(cols_s·cols_t).
+    """
+
+    words: Lookup
+    head: Outer
+
+    @property
+    def terms(self) -> tuple[One, ...]:
+        return self.words, self.head
+
+    def squares(self) -> Tensor:
+        (words, error), (head, more) = self.words.gram(), self.head.gram()
+        pairs = self.words.ids.shape[1] * self.head.positions + self.words.cols.shape[2]
+        margin = error + more + pairs * 2.0**-51
+        total = words + head + 2 * self._inner()
+        return _with_margin(total, self.lengths(), ulp(self.head.rows.dtype), margin)
+
+    def _inner(self) -> Tensor:
+        """Of the two parts, in float64."""
+        size = max(1, HELD // (self.words.ids.shape[1] * self.head.positions))
+        parts = [_parts(x, size) for x in (self.words.ids, self.words.cols, self.head.rows, self.head.cols)]
+        sums = []
+        for ids, own, rows, cols in zip(*parts, strict=True):
+            at = rows.gather(2, ids[:, None, :].expand(-1, rows.shape[1], -1)).double()
+            sums.append((at * (cols.double() @ own.double().mT)).sum((1, 2)))
+        return torch.cat(sums)
+
+    def add(self, into: Tensor, weights: Tensor, beta: int = 1) -> None:
+        self.head.add(into, weights, beta)
+        self.words.add(into, weights)
+
+    def masked(self, keep: Tensor) -> TiedTable:
+        return TiedTable(self.words.masked(keep), self.head.masked(keep))
+
+    def lengths(self) -> Tensor:
+        return self.words.lengths() + self.head.lengths()
+
+
 One = GradientRows | Single | Outer | Lookup
-Term = One | Mixed
+Term = One | Mixed | TiedTable
 
 
 def combined(terms: Sequence[One], like: Tensor) -> Term:
@@ -248,7 +300,18 @@ def combined(terms: Sequence[One], like: Tensor) -> Term:
             return Lookup(
                 torch.cat([term.ids for term in tables], 1), torch.cat([term.cols for term in tables], 1)
             )
-    return Mixed(tuple(terms), like)
+    return _tied(terms) or Mixed(tuple(terms), like)
+
+
+def _tied(terms: Sequence[One]) -> TiedTable | None:
+    """The uses of a table that are lookups on one side and products on the other, if that is all."""
+    words = [term for term in terms if isinstance(term, Lookup)]
+    heads = [term for term in terms if isinstance(term, Outer)]
+    if len(words) + len(heads) < len(terms):
+        return None
+    lookup = Lookup(torch.cat([term.ids for term in words], 1), torch.cat([term.cols for term in words], 1))
+    head = Outer(torch.cat([term.rows for term in heads], 1), torch.cat([term.cols for term in heads], 1))
+    return TiedTable(lookup, head)
 
 
 def outer(rows: Tensor, cols: Tensor) -> GradientRows | Outer:

@@ -13,6 +13,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from deniable.errors import InvalidParameter, InvalidQuery
 from deniable.learn.clip.batch import Batch
+from deniable.learn.clip.structure import conduct
 from deniable.learn.nests import mapped, taken_apart, tensors
 from deniable.learn.sgd.checking import copied, refuse_groups_of_rates, trial
 from deniable.learn.sgd.dpsgd import DPSGD
@@ -52,7 +53,7 @@ class Private:
         self._seen: Lot = []
         self._rows = run.rows(data)
         self._empty = self._rows.form(run.dtype).repeated(0)
-        self._modes = _modes(run)
+        self._conduct = conduct(run.model)
         self._trainer: Trainer | None = None
         self._stepping = False
         self._guard = weakref.finalize(self, register_optimizer_step_pre_hook(_guard(self)).remove)
@@ -77,8 +78,8 @@ class Private:
 
         Without a gradient, and without a closure that makes one, a step moves by nothing of the data.
         """
-        own = {id(p): p for p in self.run.model.parameters()}
-        held = [own[key] for key in _held(optimizer) if key in own]
+        own = {_memory(p) for p in self.run.model.parameters()}
+        held = [p for group in optimizer.param_groups for p in group["params"] if _memory(p) in own]
         has_gradient = closure is not None or any(p.grad is not None for p in held)
         if held and has_gradient and not self._stepping:
             raise InvalidQuery(
@@ -87,13 +88,13 @@ class Private:
                 "out of the loop, or close it first."
             )
 
-    def _try_modes(self) -> None:
-        """Where modules were put into another mode (model.train(), model.eval()), the model is tried in it,
-        on made-up rows: what was found in the old one says nothing of it."""
-        if self._trainer is None or _modes(self.run) == self._modes:
+    def _try_changes(self) -> None:
+        """Where modules were put into another mode (model.train(), model.eval()) or got hooks, the model is
+        tried anew, on made-up rows: what was found before says nothing of it."""
+        if self._trainer is None or conduct(self.run.model) == self._conduct:
             return
         self._trainer.learn_ways(self.run.check(self._rows, model=self.run.model))
-        self._modes = _modes(self.run)
+        self._conduct = conduct(self.run.model)
 
     @property
     def taken(self) -> int:
@@ -116,7 +117,7 @@ class Private:
     def step(self) -> Release[dict[str, Tensor]]:
         """Put the noisy mean of the lot's clipped gradients into .grad, let the
         optimiser move, and release that mean."""
-        self._try_modes()
+        self._try_changes()
         self._stepping = True
         try:
             release: Release[dict[str, Tensor]] = self._session.ask(Ask.STEP)
@@ -219,12 +220,13 @@ def check_optimizer(run: DPSGD, optimizer: Optimizer) -> None:
     refuse_groups_of_rates(run, optimizer)
 
 
+def _memory(parameter: Tensor) -> int:
+    """Where its numbers lie: another object with the same memory moves the same model."""
+    return parameter.data_ptr() or id(parameter)
+
+
 def _held(optimizer: Optimizer) -> set[int]:
     return {id(p) for group in optimizer.param_groups for p in group["params"]}
-
-
-def _modes(run: DPSGD) -> list[bool]:
-    return [module.training for module in run.model.modules()]
 
 
 def _guard(private: Private) -> Callable[..., None]:

@@ -11,7 +11,7 @@ import copy
 import logging
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -20,9 +20,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from deniable.errors import InvalidQuery
+from deniable.errors import InvalidParameter, InvalidQuery
 from deniable.learn.clip import structure
 from deniable.learn.clip.batch import Batch, shape_of
+from deniable.learn.clip.per_example import refuse_rounding
 from deniable.learn.clip.rounding import summing
 from deniable.learn.sgd import views
 from deniable.learn.sgd.clipping import ALL, Adaptive
@@ -73,21 +74,34 @@ def shown(seen: list[tuple[Tensor, Tensor]]) -> tuple[float, int, int]:
 
 @dataclass(frozen=True)
 class _State:
-    """Which parameters are trained. A model's own code may change that for a row."""
+    """Which parameters are trained, in which precision and where. A model's own code may thaw one for a row;
+    the owner of a loop may put others in their place."""
 
     trained: tuple[tuple[str, nn.Parameter, bool], ...]
+    kinds: tuple[tuple[torch.dtype, torch.device], ...]
 
     @classmethod
     def of(cls, model: nn.Module) -> _State:
-        return cls(tuple((name, p, p.requires_grad) for name, p in model.named_parameters()))
+        named = [*model.named_parameters()]
+        return cls(tuple((name, p, p.requires_grad) for name, p in named), _kinds(p for _, p in named))
 
-    def changes(self) -> list[str]:
-        return [name for name, parameter, before in self.trained if parameter.requires_grad is not before]
+    def changes(self, model: nn.Module) -> list[str]:
+        now = dict(model.named_parameters())
+        names = [name for name in now if name not in {name for name, *_ in self.trained}]
+        kinds = _kinds(parameter for _, parameter, _ in self.trained)
+        for (name, parameter, before), kind, old in zip(self.trained, kinds, self.kinds, strict=True):
+            if parameter.requires_grad is not before or kind != old or now.get(name) is not parameter:
+                names.append(name)
+        return names
 
     def restore(self) -> None:
         for _, parameter, before in self.trained:
             if parameter.requires_grad is not before:
                 parameter.requires_grad_(before)
+
+
+def _kinds(parameters: Iterable[nn.Parameter]) -> tuple[tuple[torch.dtype, torch.device], ...]:
+    return tuple((p.dtype, p.device) for p in parameters)
 
 
 class Trainer:
@@ -122,7 +136,7 @@ class Trainer:
 
     def learn_ways(self, checked: Checked) -> None:
         """What a trial found in other modes of the model's modules."""
-        self._clipper.ways.update(checked.ways)
+        self._clipper.learn(checked.ways)
 
     # --------------------------------------------------------------------------------------- before the noise
 
@@ -292,16 +306,22 @@ class Trainer:
             self._average[name].lerp_(parameter.detach(), 1 - decay)
 
     def refuse_changes(self) -> None:
-        """Raise `InvalidQuery` if the caller froze or thawed a parameter since the last step: clipping holds
-        for those that were there. What happens inside a step is undone there and never shows."""
+        """Raise `InvalidQuery` if the caller froze, thawed, converted or replaced a parameter since the last
+        step: clipping holds for those that were there. What happens inside a step is undone there and never
+        shows."""
         if torch.is_inference_mode_enabled():
             raise InvalidQuery(
                 "Inside torch.inference_mode there are no gradients. Nothing was run; step outside of it."
             )
-        if changes := self._state.changes():
+        if changes := self._state.changes(self.model):
             raise InvalidQuery(
-                f"The trainable parameters have changed: {', '.join(changes)}. Begin a new run for these."
+                f"The trainable parameters have changed: {', '.join(changes)}. Nothing was run. Begin a new run "
+                "for these, or put back what was there, in its precision and on its device."
             )
+        try:
+            refuse_rounding()
+        except InvalidParameter as error:
+            raise InvalidQuery(f"{error} Nothing was run.") from None
 
     def step(self, lot: Lot) -> dict[str, Tensor]:
         """One whole step on a lot that was drawn."""
