@@ -16,7 +16,7 @@ fits in 64 bits, and fewer than 2^40 of them sum to less than 2^94, which 128 bi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from deniable.sql.dialects.dialect import Dialect, whole
@@ -146,7 +146,7 @@ def _on_list(name: str, key: Key, dialect: Dialect) -> str:
     literals = [
         relations.expression(Literal(v, key.of.type), dialect) for v in key.domain or () if v is not None
     ]
-    tests = [f"{column} IN ({', '.join(literals)})"] if literals else []
+    tests = [dialect.one_of(column, literals)] if literals else []
     tests += [f"{column} IS NULL"] if None in (key.domain or ()) else []
     return f"({' OR '.join(tests) or '1 = 0'})"
 
@@ -154,7 +154,7 @@ def _on_list(name: str, key: Key, dialect: Dialect) -> str:
 def weighted(text: str, limit: Limit, condition: str, dialect: Dialect) -> tuple[str, str]:
     """What to put after FROM so that each row of `text` has its weight, and the weight's name there.
 
-    Only the rows that meet `condition` count towards n; other rows are dropped where no row of their unit
+    Only the rows that meet `condition` count towards n; other rows weigh NULL where no row of their unit
     meets it, and the caller drops their groups. Written twice rather than as a common table: engines then
     scan twice and store nothing.
     """
@@ -177,14 +177,26 @@ def sized(text: str, condition: str, dialect: Dialect) -> tuple[str, str]:
     return _with_units(text, f"COUNT(*) AS {size}", condition, dialect), size
 
 
+def summed(text: str, totals: Mapping[str, str], dialect: Dialect) -> tuple[str, str]:
+    """What to put after FROM for one row of each unit of `text`, with the number of its rows and `totals` of
+    them, by their names there, and that number's name."""
+    unit, size = dialect.quote("_unit"), dialect.quote("_n")
+    columns = ", ".join([f"COUNT(*) AS {size}", *(f"{total} AS {name}" for name, total in totals.items())])
+    rows = f"({text}) AS {dialect.quote('_rows')} WHERE {unit} IS NOT NULL"
+    return f"(SELECT {columns} FROM {rows} GROUP BY {unit}) AS {dialect.quote('_person')}", size
+
+
 def _with_units(text: str, numbers: str, condition: str, dialect: Dialect) -> str:
-    """The rows of `text` beside `numbers`, which are aggregates over the rows of their unit."""
+    """The rows of `text` beside `numbers`, which are aggregates over the rows of their unit.
+
+    A row without them has NULL, and counts for nothing. An outer join, since every row that counts has them:
+    an inner one would test each row beforehand, for nothing."""
     q = dialect.quote
     unit = (
         f"SELECT {q('_unit')} AS {q('_id')}, {numbers} FROM ({text}) AS "
         f"{q('_counted')}{_where(condition)} GROUP BY {q('_unit')}"
     )
-    return f"({text}) AS {q('_rows')} JOIN ({unit}) AS {q('_person')} ON {q('_unit')} = {q('_id')}"
+    return f"({text}) AS {q('_rows')} LEFT JOIN ({unit}) AS {q('_person')} ON {q('_unit')} = {q('_id')}"
 
 
 def class_edges(declared: int | None) -> tuple[int, ...]:
