@@ -11,7 +11,7 @@ from deniable.mechanism import Random
 from deniable.sql.dialects import DUCKDB, Dialect
 from deniable.sql.engines import Engine, Statement, Summary
 from deniable.sql.plan.bounds.row_classes import Classes, Crowd, bounded
-from deniable.sql.plan.bounds.sizes import MOST_GROUPS_BY_SIZE, Sizes, sized, summed
+from deniable.sql.plan.bounds.sizes import MOST_GROUPS_BY_SIZE, Sizes, summed
 from deniable.sql.plan.bounds.values import ValueBounds
 from deniable.sql.plan.exact import Exact, Integers
 from deniable.sql.plan.keys import Group, combinations
@@ -102,7 +102,7 @@ class Settled:
             if self._by_size(group):
                 types = [*(self.plan.query.keys[i].of.type for i in group.keys), INTEGER]
                 table = engine.run(self._sized(group.keys, writer))
-                sizes[group.keys] = Sizes(measures, sized(reading.numbers(table, types)))
+                sizes[group.keys] = Sizes(measures, reading.numbers(table, types))
         return sizes
 
     def _by_size(self, group: GroupingSet) -> bool:

@@ -154,7 +154,7 @@ def _on_list(name: str, key: Key, dialect: Dialect) -> str:
 def weighted(text: str, limit: Limit, condition: str, dialect: Dialect) -> tuple[str, str]:
     """What to put after FROM so that each row of `text` has its weight, and the weight's name there.
 
-    Only the rows that meet `condition` count towards n; other rows weigh NULL where no row of their unit
+    Only the rows that meet `condition` count towards n; other rows are dropped where no row of their unit
     meets it, and the caller drops their groups. Written twice rather than as a common table: engines then
     scan twice and store nothing.
     """
@@ -189,14 +189,14 @@ def summed(text: str, totals: Mapping[str, str], dialect: Dialect) -> tuple[str,
 def _with_units(text: str, numbers: str, condition: str, dialect: Dialect) -> str:
     """The rows of `text` beside `numbers`, which are aggregates over the rows of their unit.
 
-    A row without them has NULL, and counts for nothing. An outer join, since every row that counts has them:
-    an inner one would test each row beforehand, for nothing."""
+    An inner join: a row without them is dropped. (An outer one took 5 % less for people of 63 bits, and half
+    as much again for those that are joined by position.)"""
     q = dialect.quote
     unit = (
         f"SELECT {q('_unit')} AS {q('_id')}, {numbers} FROM ({text}) AS "
         f"{q('_counted')}{_where(condition)} GROUP BY {q('_unit')}"
     )
-    return f"({text}) AS {q('_rows')} LEFT JOIN ({unit}) AS {q('_person')} ON {q('_unit')} = {q('_id')}"
+    return f"({text}) AS {q('_rows')} JOIN ({unit}) AS {q('_person')} ON {q('_unit')} = {q('_id')}"
 
 
 def class_edges(declared: int | None) -> tuple[int, ...]:

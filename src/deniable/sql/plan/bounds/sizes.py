@@ -63,11 +63,6 @@ class Sizes(Original):
         return 1 + self.measures.index(measure)
 
 
-def sized(sums: Mapping[Group, Sequence[int]]) -> dict[Group, Sequence[int]]:
-    """Without the rows of units that have no size, since none of their rows counts."""
-    return {key: numbers for key, numbers in sums.items() if key[-1] is not None}
-
-
 def summed(totals: Iterable[Total]) -> list[Total]:
     """The measures whose sums of full rows serve all of these."""
     return list(dict.fromkeys(each.counted if isinstance(each, LeftOut) else each for each in totals))
