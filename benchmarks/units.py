@@ -307,11 +307,9 @@ def first_query(folder: Path, rows: int) -> Iterator[str]:
 
 
 def servers(folder: Path, rows: int) -> Iterator[str]:
-    place = folder / "servers"
-    place.mkdir(exist_ok=True)
-    path = table(place, rows // 5, "wide", skew=False)
+    path = table(folder, rows, "wide", skew=False)
     yield (
-        f"The same query on {rows // 5 / 1e6:g} M rows elsewhere, beside SQL with the same bounds written by hand, CPU "
+        f"The same query on {rows / 1e6:g} M rows elsewhere, beside SQL with the same bounds written by hand, CPU "
         "of all processes there:"
     )
     yield ""

@@ -17,6 +17,7 @@ from deniable.curator import words
 from deniable.errors import InvalidParameter, MissingExtra
 from deniable.mechanism import Release
 from deniable.numbers import short_up
+from deniable.sql import arrays
 from deniable.sql.tree import Bounding, Result
 from deniable.units import Unit
 
@@ -266,7 +267,7 @@ def _found(package: str) -> Any:
 
 
 def _limits(side: Mapping[str, Any]) -> pa.Table:
-    return pa.table({name: pa.array(_floats(cells), pa.float64()) for name, cells in side.items()})
+    return pa.table({name: arrays.column(_floats(cells), pa.float64()) for name, cells in side.items()})
 
 
 def _floats(cells: Any) -> list[float | None]:

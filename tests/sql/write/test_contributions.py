@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from deniable.sql.dialects import DUCKDB, SPARK
-from deniable.sql.write.contributions import ONE, Limit, chosen, weighted
+from deniable.sql.write.contributions import ONE, Limit, chosen, summed, weighted
 from tests.sql.planned import duck
 
 ROWS = "SELECT person AS _unit, region AS k0 FROM visits"
@@ -47,6 +47,20 @@ def test_rows_outside_the_public_keys_do_not_share_the_weight() -> None:
     found = weights(visits(1, "azzz") + visits(2, "zz"), limit, "k0 IN ('a', 'b')")
     assert found[1][0] == ONE
     assert 2 not in found
+
+
+def test_a_row_without_a_unit_counts_for_nothing() -> None:
+    nobody: list[Any] = [(None, "a", None, None, None)]
+    found = weights(nobody + visits(1, "a"), Limit(True, 1, 1, ONE))
+    assert found == {1: [ONE]}
+
+
+def test_units_are_summed_without_a_join_where_there_are_no_keys() -> None:
+    rows = [(None, "a", None, None, None), *visits(1, "aab"), *visits(2, "c")]
+    source, size = summed(ROWS, {"t": "COUNT(CASE WHEN k0 = 'a' THEN 1 END)"}, DUCKDB)
+    with duck(rows) as engine:
+        units = engine.connection.execute(f"SELECT {size}, t FROM {source} ORDER BY 1").fetchall()
+    assert units == [(1, 0), (3, 2)]
 
 
 def test_without_a_unit_every_row_weighs_one() -> None:

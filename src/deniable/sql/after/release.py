@@ -13,6 +13,7 @@ import pyarrow as pa
 from deniable import checks
 from deniable.loss import Composed, Loss, exact
 from deniable.mechanism import Error, Random
+from deniable.sql import arrays
 from deniable.sql.after.reach import MANY_ROWS, levels
 from deniable.sql.answer.like_noises import RootLine, line
 from deniable.sql.answer.table import GroupReader, Released, answer
@@ -149,10 +150,12 @@ def _limits(settled: Settled, groups: list[Released], level: int) -> Limits:
 
 
 def _table(result: Result, side: Mapping[str, Any], without: set[str]) -> pa.Table:
-    arrays = {
-        name: pa.array(_floats(cells), pa.float64()) for name, cells in side.items() if name not in without
+    columns = {
+        name: arrays.column(_floats(cells), pa.float64())
+        for name, cells in side.items()
+        if name not in without
     }
-    return pa.table(arrays)
+    return pa.table(columns)
 
 
 def _floats(cells: Any) -> list[float | None]:

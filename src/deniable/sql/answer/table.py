@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from deniable import checks
+from deniable.sql import arrays
 from deniable.sql.answer import estimate, evaluate, forms
 from deniable.sql.answer.estimate import ALL, Cell, Interval, NoisyInteger, RowScope
 from deniable.sql.answer.evaluate import Row
@@ -201,7 +202,7 @@ def _quantile(cell: int, bracket: tuple[int, int] | None, grid: Grid, level: Fra
 
 
 def _array(cells: Sequence[Cell], of: Type) -> pa.Array:
-    return pa.array([evaluate.written(cell.value, of) for cell in cells], arrow_type(of))
+    return arrays.column([evaluate.written(cell.value, of) for cell in cells], arrow_type(of))
 
 
 def _left_out(

@@ -269,6 +269,10 @@ class Dialect(Readings):
 
     # -------------------------------------------------------------------------------------------- relations
 
+    def one_of(self, column: str, literals: Sequence[str]) -> str:
+        """Whether a column, never an expression, is one of some literals; NULL where it is NULL."""
+        return f"{column} IN ({', '.join(literals)})"
+
     def among(self, x: str, column: str, rows: str) -> str:
         """IN as SQL means it: NULL where neither yes nor no is known."""
         return f"({x} IN (SELECT {column} FROM ({rows}) AS t))"

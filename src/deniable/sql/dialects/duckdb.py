@@ -10,6 +10,9 @@ from typing import final
 from deniable.sql.dialects.dialect import Dialect
 
 SIDES = {"LEADING": "ltrim", "TRAILING": "rtrim"}
+FEW = 8
+"""Up to so many equalities are tested where a column is read, once for each entry of a dictionary; an IN of
+more than a few values is a join."""
 
 
 @final
@@ -89,11 +92,20 @@ class DuckDB(Dialect):
         return f"make_timestamp({x})"
 
     def scrambled(self, salt: str, unit: str, values: Sequence[str]) -> str:
-        # 64 bits: faster to make and to sort by than MD5's 32 letters. Of one text: its hash of several
-        # arguments mixes a salt in so weakly that some values come first for most salts. Each value by its own
-        # hash, which all values have: not every stored time can be written as text.
-        parts = ", '/', ".join([f"'{salt}'", *(f"hash({value})" for value in (unit, *values))])
-        return f"hash(concat({parts}))"
+        # 64 bits: faster to make and to sort by than MD5's 32 letters. Each value enters by its own hash, which
+        # all values have (not every stored time can be written as text), and is mixed in by a whole round of
+        # the hash: that of several arguments mixes a salt in so weakly that some values come first for most salts.
+        state = f"hash('{salt}')"
+        for value in (unit, *values):
+            state = f"hash(xor({state}, hash({value})))"
+        return state
+
+    # -------------------------------------------------------------------------------------------- relations
+
+    def one_of(self, column: str, literals: Sequence[str]) -> str:
+        if len(literals) > FEW:
+            return super().one_of(column, literals)
+        return "(" + " OR ".join(f"{column} = {literal}" for literal in literals) + ")"
 
     # ----------------------------------------------------------------------------------------- stored columns
 

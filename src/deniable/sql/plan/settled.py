@@ -196,7 +196,7 @@ class Settled:
         """The keys of `group`, the size of a unit, and one sum of full rows for each measure that is one."""
         measures = summed(self._totals)
         sums = [measure.total(writer, self.grids.get(measure), "1", measures) for measure in measures]
-        return writer.by_size(group, measures, [writer.text(total) for total in sums])
+        return writer.by_size(group, measures, sums)
 
     def _sums(self, group: Sequence[int], writer: Writer) -> Statement:
         """The keys of `group`, then one sum for each measure that is one."""

@@ -16,7 +16,7 @@ fits in 64 bits, and fewer than 2^40 of them sum to less than 2^94, which 128 bi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from deniable.sql.dialects.dialect import Dialect, whole
@@ -146,7 +146,7 @@ def _on_list(name: str, key: Key, dialect: Dialect) -> str:
     literals = [
         relations.expression(Literal(v, key.of.type), dialect) for v in key.domain or () if v is not None
     ]
-    tests = [f"{column} IN ({', '.join(literals)})"] if literals else []
+    tests = [dialect.one_of(column, literals)] if literals else []
     tests += [f"{column} IS NULL"] if None in (key.domain or ()) else []
     return f"({' OR '.join(tests) or '1 = 0'})"
 
@@ -177,8 +177,20 @@ def sized(text: str, condition: str, dialect: Dialect) -> tuple[str, str]:
     return _with_units(text, f"COUNT(*) AS {size}", condition, dialect), size
 
 
+def summed(text: str, totals: Mapping[str, str], dialect: Dialect) -> tuple[str, str]:
+    """What to put after FROM for one row of each unit of `text`, with the number of its rows and `totals` of
+    them, by their names there, and that number's name."""
+    unit, size = dialect.quote("_unit"), dialect.quote("_n")
+    columns = ", ".join([f"COUNT(*) AS {size}", *(f"{total} AS {name}" for name, total in totals.items())])
+    rows = f"({text}) AS {dialect.quote('_rows')} WHERE {unit} IS NOT NULL"
+    return f"(SELECT {columns} FROM {rows} GROUP BY {unit}) AS {dialect.quote('_person')}", size
+
+
 def _with_units(text: str, numbers: str, condition: str, dialect: Dialect) -> str:
-    """The rows of `text` beside `numbers`, which are aggregates over the rows of their unit."""
+    """The rows of `text` beside `numbers`, which are aggregates over the rows of their unit.
+
+    An inner join: a row without them is dropped. (An outer one took 5 % less for people of 63 bits, and half
+    as much again for those that are joined by position.)"""
     q = dialect.quote
     unit = (
         f"SELECT {q('_unit')} AS {q('_id')}, {numbers} FROM ({text}) AS "

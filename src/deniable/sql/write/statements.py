@@ -50,10 +50,18 @@ class Writer:
 
     def by_size(self, group: Sequence[int], measures: Sequence[Valued], totals: Sequence[str]) -> Statement:
         """The keys of `group`, a number of rows of a unit, then the rows of such units and `totals` of them,
-        each row counting in full."""
-        source, size = contributions.sized(*self._limited(group, measures), self.dialect)
+        each row counting in full. Where there are no keys, each unit is summed by itself first: no row need
+        know then how many others its unit has."""
+        text, condition = self._limited(group, measures)
+        if group:
+            source, size = contributions.sized(text, condition, self.dialect)
+            sums = ["COUNT(*)", *totals]
+        else:
+            names = [self.quoted(f"_t{i}") for i in range(len(totals))]
+            source, size = contributions.summed(text, dict(zip(names, totals, strict=True)), self.dialect)
+            sums = [self.sum(name) for name in (size, *names)]
         keys = ", ".join([*self.key_names(group), size])
-        columns = ", ".join([keys, "COUNT(*)", *totals])
+        columns = ", ".join([keys, *map(self.text, sums)])
         return Statement((), f"SELECT {columns} FROM {source} GROUP BY {keys}")
 
     def histogram(self, group: Sequence[int], label: str, of: Valued, source: str, weight: str) -> Statement:
