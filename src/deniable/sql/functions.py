@@ -78,6 +78,12 @@ SCALARS: tuple[Function, ...] = (
         "a literal pattern without going back: characters, `[a-z]`, `\\d`, `\\w`, `\\s`, "
         "`.`, `*`, `+`, `?`, `{2,3}`, alternatives, `^`, `$`",
     ),
+    Function(
+        "regexp_extract",
+        "regexp_extract(a, 'p' [, 1])",
+        "the first match of a literal pattern that matches in one way only, or what its n-th bracket holds; '' where "
+        "there is none",
+    ),
     Function("lower", "lower(a)", "ASCII letters made small"),
     Function("upper", "upper(a)", "ASCII letters made large"),
     Function("length", "length(a), len(a)", "number of characters (code points)"),
@@ -199,8 +205,8 @@ _TIME = (
 )
 _CHANCE = "Answers depend on the query and the data alone; leave chance to the noise."
 _PATTERN = (
-    "Use LIKE or ILIKE with a literal pattern, starts_with, ends_with or contains; a part is "
-    "split_part(x, '/', 3)."
+    "Use LIKE or ILIKE with a literal pattern, starts_with, ends_with or contains; a part is split_part(x, '/', 3) or "
+    "regexp_extract(x, '@([a-z]+)', 1)."
 )
 _LIST = "Use plain columns; for groups of numbers use bucket(x, [0, 10, 20])."
 _FILE = "Ask the owner to declare the table in the schema, and use its name."
@@ -234,14 +240,7 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(
         ("random", "rand", "uuid", "gen_random_uuid", "setseed", "nextval", "hash", "md5", "sha256"), _CHANCE
     ),
-    **dict.fromkeys(
-        (
-            "regexp_extract",
-            "regexp_replace",
-        ),
-        _PATTERN,
-    ),
-    **dict.fromkeys(("glob", "regexp_split", "string_split", "split"), _PATTERN),
+    **dict.fromkeys(("regexp_replace", "glob", "regexp_split", "string_split", "split"), _PATTERN),
     **dict.fromkeys(
         (
             "unnest",
@@ -296,6 +295,5 @@ REFUSED: dict[str, str] = {
         "in a subquery.",
     ),
     "collate": "Texts compare by their bytes; use lower(x) to fold case.",
-    "grouping": "A total has NULL in the columns that it sums over.",
 }
 UNKNOWN = "See the list of functions in the reference for SQL."

@@ -62,7 +62,7 @@ def canonical(query: Query) -> tuple[Query, list[str]]:
     outputs = [Output(f"k{at}", KeyRef(at, query.keys[i].of.type)) for at, i in enumerate(keys)]
     types = [aggregate_type(each) for each in query.aggregates]
     outputs += [Output(f"a{at}", AggregateRef(at, types[i])) for at, i in enumerate(aggregates)]
-    made = [_moved(output.of, aggregates) for output in query.outputs if isinstance(output.of, Call)]
+    made = [_moved(output.of, keys, aggregates) for output in query.outputs if isinstance(output.of, Call)]
     others = sorted(dict.fromkeys(made), key=normal_text)
     outputs += [Output(f"d{at}", each) for at, each in enumerate(others)]
     form = Query(
@@ -75,13 +75,15 @@ def canonical(query: Query) -> tuple[Query, list[str]]:
     return form, [_place(output, keys, aggregates, others) for output in query.outputs]
 
 
-def _moved(expr: Expr, aggregates: list[int]) -> Expr:
-    """The same expression over aggregates in their new places."""
+def _moved(expr: Expr, keys: list[int], aggregates: list[int]) -> Expr:
+    """The same expression over keys and aggregates in their new places."""
     match expr:
+        case KeyRef(index, type_):
+            return KeyRef(keys.index(index), type_)
         case AggregateRef(index, type_):
             return AggregateRef(aggregates.index(index), type_)
         case Call():
-            return replace(expr, args=tuple(_moved(arg, aggregates) for arg in expr.args))
+            return replace(expr, args=tuple(_moved(arg, keys, aggregates) for arg in expr.args))
     return expr
 
 
@@ -92,5 +94,5 @@ def _place(output: Output, keys: list[int], aggregates: list[int], others: list[
         case AggregateRef(index, _):
             return f"a{aggregates.index(index)}"
         case Call():
-            return f"d{others.index(_moved(output.of, aggregates))}"
+            return f"d{others.index(_moved(output.of, keys, aggregates))}"
     raise AssertionError("A block releases keys and aggregates only.")
