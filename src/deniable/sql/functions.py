@@ -214,8 +214,8 @@ _SIZE = "Its result is not bounded by the length of its input; use concat, repla
 _BITS = "Use arithmetic: //, % and *."
 _WINDOW = "Aggregate first, and say it over the result: SELECT a, COUNT(*) AS n, RANK() OVER (ORDER BY n) … GROUP BY a."
 _LATEST = (
-    "The first or last row of each person is WHERE v.day = (SELECT MAX(w.day) FROM visits w WHERE w.patient_id = v.patient_id); "
-    "what came before or after it is EXISTS (SELECT 1 FROM visits w WHERE w.patient_id = v.patient_id AND w.day < v.day)."
+    "Within the rows of one person it is answered in a subquery: SELECT ward, COUNT(*) FROM (SELECT ward, ROW_NUMBER() OVER "
+    "(PARTITION BY patient_id ORDER BY day) AS r FROM visits) v WHERE r = 1 GROUP BY ward."
 )
 _LATERAL = "Write the value where it is used: AVG((SELECT COUNT(*) FROM visits v WHERE v.patient_id = p.id))."
 _RECURSIVE = (

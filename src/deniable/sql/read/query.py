@@ -75,7 +75,7 @@ def query_of(sources: Sources, tree: exp.Expr) -> Query:
             "UNION ALL at the top of a query is not answered.", "Put it into FROM (…) and aggregate over it."
         )
     if tree.args.get("qualify"):
-        refuse("QUALIFY is not answered here.", PARTS["qualify"][1])
+        refuse("QUALIFY is not answered.", PARTS["qualify"][1])
     sources = sources.with_ctes(tree)
     scope = rows_of(sources, tree)
     if not scope.private:
