@@ -223,7 +223,10 @@ _RECURSIVE = (
     "AS g(m)."
 )
 _HASH = "Use the column itself."
-_ONE = "It would release one person's value; use MIN, MAX, MEDIAN or QUANTILE_CONT."
+_ONE = (
+    "It would release one person's value; use MIN, MAX, MEDIAN or QUANTILE_CONT. Of each person, in a subquery: FIRST_VALUE(x) "
+    "OVER (PARTITION BY person ORDER BY day)."
+)
 _JSON = "Take a field out of it: x ->> 'a' or x ->> '$.a.b'."
 _CAST = (
     "Use CAST(x AS DATE) with texts such as '2026-01-31': what cannot be read is NULL. Of '31.01.2026' make "
@@ -285,7 +288,9 @@ REFUSED: dict[str, str] = {
     ),
     **dict.fromkeys(("strptime", "try_strptime"), _CAST),
     "make_date": "Write CAST(date_trunc('month', x) AS DATE), or a literal such as DATE '2026-01-31'.",
-    **dict.fromkeys(("covar_samp", "regr_slope", "regr_r2", "skewness", "kurtosis", "product"), _MIX),
+    "regr_slope": "Write COVAR_POP(y, x) / VAR_POP(x).",
+    "regr_r2": "Write CORR(y, x) * CORR(y, x).",
+    **dict.fromkeys(("covar_samp", "skewness", "kurtosis", "product"), _MIX),
     **dict.fromkeys(("reservoir_quantile", "quantile"), "Use QUANTILE_CONT(x, 0.9)."),
     "histogram": "Write SELECT bucket(x, [0, 10, 20]), COUNT(*) … GROUP BY 1.",
     "error": "An error would tell of the data; every expression must have a value.",

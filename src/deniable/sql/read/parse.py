@@ -123,6 +123,12 @@ def _check_text(text: str) -> None:
     _check_tokens(tokens)
 
 
+_INSTEAD = {
+    "PIVOT": "Write SELECT a, COUNT(*) FILTER (WHERE b = 'x') AS x, COUNT(*) FILTER (WHERE b = 'y') AS y FROM … GROUP BY a."
+}
+"""What to write for a statement that is none of these."""
+
+
 def _check_tokens(tokens: list[str]) -> None:
     while tokens and tokens[-1] == ";":
         tokens.pop()
@@ -133,7 +139,10 @@ def _check_tokens(tokens: list[str]) -> None:
     if ";" in tokens:
         refuse("Expected one statement, got more than one.", "Ask them one by one.")
     if tokens[0] not in ("SELECT", "WITH", "(", "FROM"):
-        refuse(f"{shown(tokens[0])} is not answered: only a query that begins with SELECT or WITH is.")
+        way_out = _INSTEAD.get(tokens[0], "")
+        refuse(
+            f"{shown(tokens[0])} is not answered: only a query that begins with SELECT or WITH is.", way_out
+        )
     if _nesting(tokens) > MAX_NESTING:
         refuse(f"Expected a query nested at most {MAX_NESTING} deep.", "Use WITH to name its parts.")
 
