@@ -166,13 +166,16 @@ def block_plan(plan: Plan, own: OwnBlock) -> Plan:
 
 def _own_released(own: OwnBlock, settled: Settled, groups: list[Released]) -> ReleasedBlock:
     moved = [replace(group, keys=tuple(group.keys[i] for i in own.keys)) for group in groups]
-    return released_block(replace(settled, plan=block_plan(settled.plan, own)), moved)
+    return released_block(replace(settled, plan=block_plan(settled.plan, own)), moved, spare=True)
 
 
-def released_block(settled: Settled, groups: list[Released]) -> ReleasedBlock:
+def released_block(settled: Settled, groups: list[Released], *, spare: bool = False) -> ReleasedBlock:
+    """`spare`: with intervals at few levels, as somewhat wider ones serve what may never be asked."""
     result = answer(settled, groups)
-    numbers = len(result.low)
-    limits = {m: _limits(settled, groups, m) for m in levels(result.table.num_rows, numbers)}
+    many = levels(result.table.num_rows, len(result.low))
+    chosen = sorted({4, many[-1]}) if spare else many[1:]
+    limits = {1: (_table(result, result.low, set()), _table(result, result.high, set()))}
+    limits |= {m: _limits(settled, groups, m) for m in chosen}
     noises = _noises(settled) if result.table.num_rows <= MANY_ROWS else {}
     return ReleasedBlock(result.table, limits, dict(result.bounds), noises, result.bounding)
 
