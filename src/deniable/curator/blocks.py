@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from deniable.curator.answer import Answer
 from deniable.errors import InvalidQuery
@@ -27,6 +27,8 @@ class BlocksKept:
     epsilon: float
     delta: float
     seconds: float = 0.0
+    answers: Mapping[str, str] = field(default_factory=dict)
+    """Answers that were read from the same numbers, by the keys of their questions."""
 
     @classmethod
     def of(
@@ -55,6 +57,7 @@ class BlocksKept:
             delta=self.delta,
             bounds=bounds,
             again=again,
+            bounding=self.release.value[0].bounding if len(self.release.value) == 1 else None,
             computed=result.computed,
         )
 
@@ -68,8 +71,15 @@ class BlocksKept:
                 "epsilon": self.epsilon,
                 "delta": self.delta,
                 "seconds": seconds,
+                "answers": dict(self.answers),
             }
         )
+
+    @staticmethod
+    def own_answer(kept: Kept, key: str) -> str | None:
+        """The answer that was given to the question `key` when these blocks were released, as it was kept."""
+        text: str | None = json.loads(kept.content).get("answers", {}).get(key)
+        return text
 
     @classmethod
     def from_kept(cls, kept: Kept, entry: str) -> BlocksKept:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, NoReturn, TypedDict
@@ -25,7 +25,8 @@ from deniable.loss import Loss, Number, exact
 from deniable.mechanism import Release
 from deniable.process import Original
 from deniable.sql.after.afterwards import Afterwards
-from deniable.sql.after.release import Blocks
+from deniable.sql.after.canonical import own_block
+from deniable.sql.after.release import Blocks, ReleasedBlock, WithBlock, block_plan
 from deniable.sql.after.split import SplitQuery, split_query
 from deniable.sql.answer.cache_key import normal
 from deniable.sql.plan.plan import Plan
@@ -66,7 +67,8 @@ class AskTerms(TypedDict, total=False):
 @dataclass(frozen=True)
 class Quote:
     """A query as it was checked and planned, and how it is charged: `at` is the δ of the charge, None if it
-    names none. `after` is what is said over what its blocks release, None where the release is the answer."""
+    names none. `after` is what is said over what its blocks release, None where the release is the answer;
+    `block` is then the key of that release as a block of other texts, if it is one."""
 
     mechanism: Plan | Blocks
     after: Afterwards | None
@@ -76,6 +78,7 @@ class Quote:
     at: Number | None
     epsilon: float
     delta: float
+    block: str | None = None
 
     def expected(self) -> dict[str, str]:
         """For each number of the answer how far it may be off."""
@@ -209,16 +212,32 @@ class Inquiry(Original):
             if quote.after is not None:
                 outcome = partial(self._given_over, quote, self._said(quote, view, words, stop, pace), stop)
             else:
-                answer = self._run(quote, words, stop) if view.kept is None else self._read(view, words, pace)
-                outcome = partial(self._given, quote, view, answer, pace.seconds, stop)
+                answer, block = self._run_or_read(quote, view, words, stop, pace)
+                outcome = partial(self._given, quote, view, answer, block, pace.seconds, stop)
         except Exception as error:  # it is raised again, as it is, when its time has come
             outcome = partial(_raise, error)
         pace.worked()
         return Reply(pace, outcome, partial(self._left, stop))
 
-    def _given(self, quote: Quote, view: LedgerView, answer: Answer, seconds: float, stop: Stop) -> Answer:
+    def _given(
+        self,
+        quote: Quote,
+        view: LedgerView,
+        answer: Answer,
+        block: ReleasedBlock | None,
+        seconds: float,
+        stop: Stop,
+    ) -> Answer:
         stop.check()
-        self._keep(quote, view, answer, answer.to_text(seconds), again=answer.again)
+        text = answer.to_text(seconds)
+        if block is None or quote.block is None:
+            self._keep(quote, view, answer, text, again=answer.again)
+        else:
+            block_releases: Sequence[ReleasedBlock] = (block,)
+            release = Release(block_releases, answer.loss, answer.unit, None, answer.entry, answer.private)
+            blocks = BlocksKept.of(release, quote.terms.confidence, quote.epsilon, quote.delta)
+            content = replace(blocks, answers={quote.key: text}).to_text(seconds)
+            self._keep(replace(quote, key=quote.block), view, answer, content, again=answer.again)
         return self._explained(quote, answer)
 
     def _given_over(self, quote: Quote, answer: Answer, stop: Stop) -> Answer:
@@ -256,11 +275,41 @@ class Inquiry(Original):
         delta = terms.get("delta", self._delta)
         while True:
             quote = self._quote(query_delta(desk.limit_delta) if delta is None else delta, terms)
-            view = desk.account.view(quote.key)
+            quote, view = self._seen(quote)
             limit_delta = view.standings[desk.account.root].filter.limit.delta
             if delta is not None or limit_delta == desk.limit_delta:
                 return quote, view
             desk.limit_delta = limit_delta
+
+    def _seen(self, quote: Quote) -> tuple[Quote, LedgerView]:
+        """The question, and what is kept for it. Where other texts have released the same block, what they
+        paid for is read again, and the question is one that is said over it."""
+        account = self._desk.account
+        if quote.block is None:
+            return quote, account.view(quote.key)
+        view = account.view(quote.block)
+        if view.kept is None:
+            return quote, account.view(quote.key)
+        text = BlocksKept.own_answer(view.kept, quote.key)
+        if text is not None:
+            return quote, replace(view, kept=replace(view.kept, content=text))
+        over = self._over_block(quote)
+        return (quote, account.view(quote.key)) if over is None else (over, view)
+
+    def _over_block(self, quote: Quote) -> Quote | None:
+        """The same question as one over its block; None where that cannot be said."""
+        assert isinstance(quote.mechanism, Plan)
+        own = own_block(quote.mechanism.query)
+        try:
+            query = split_query(self._text, self._desk.schema, self._desk.account.unit, apart=True)
+        except InvalidQuery:
+            return None
+        if own is None or query.after is None or answer_key(self._desk, query, quote.terms) != quote.block:
+            return None
+        after = Afterwards(query.blocks, query.after)
+        _ = after.schema
+        plans = (block_plan(quote.mechanism, own),)
+        return replace(quote, mechanism=Blocks(plans), after=after, key=quote.block, block=None)
 
     def _stated(self) -> dict[str, Any]:
         """The terms that the text itself states. Where the same was said beside it, it must be the same."""
@@ -320,22 +369,35 @@ class Inquiry(Original):
         by_curve = terms.noise == "gaussian" and account.accountable(loss)
         at = None if by_curve else cost.delta
         key = answer_key(self._desk, asked, terms)
-        return Quote(
-            mechanism, after, terms, loss, key, at, above(cost.charge.epsilon), above(cost.charge.delta)
-        )
+        epsilon, delta = above(cost.charge.epsilon), above(cost.charge.delta)
+        block = self._block_key(asked, terms)
+        return Quote(mechanism, after, terms, loss, key, at, epsilon, delta, block)
+
+    def _block_key(self, asked: SplitQuery, terms: Terms) -> str | None:
+        own = own_block(asked.blocks[0]) if asked.after is None else None
+        return None if own is None else _key(self._desk, "blocks", (own.query,), terms)
 
     # -------------------------------------------------------------------------------------------- the answer
 
-    def _run(self, quote: Quote, words: str, stop: Stop) -> Answer:
+    def _run(self, quote: Quote, words: str, stop: Stop) -> tuple[Answer, ReleasedBlock | None]:
         release = self._charged(quote, words, stop)
-        return Answer.of(release, epsilon=quote.epsilon, delta=quote.delta)
+        result, block = release.value
+        answer = Answer.of(replace(release, value=result), epsilon=quote.epsilon, delta=quote.delta)
+        return answer, block
+
+    def _run_or_read(
+        self, quote: Quote, view: LedgerView, words: str, stop: Stop, pace: Pace
+    ) -> tuple[Answer, ReleasedBlock | None]:
+        if view.kept is None:
+            return self._run(quote, words, stop)
+        return self._read(view, words, pace), None
 
     def _charged(self, quote: Quote, words: str, stop: Stop) -> Release[Any]:
         desk = self._desk
         with stop.turn(desk.turn):
             desk.begin()
             return desk.account.run(
-                Stoppable(quote.mechanism, stop, quote.loss),
+                Stoppable(_read_twice(quote.mechanism), stop, quote.loss),
                 desk.engine,
                 rng=desk.rng,
                 delta=quote.at,
@@ -395,11 +457,20 @@ def _mechanism(asked: SplitQuery, unit: Unit, terms: Terms) -> tuple[Plan | Bloc
     return Blocks(tuple(plan(block, unit, share) for block in asked.blocks)), after
 
 
+def _read_twice(mechanism: Plan | Blocks) -> WithBlock | Blocks:
+    return WithBlock(mechanism) if isinstance(mechanism, Plan) else mechanism
+
+
 def answer_key(desk: Desk, asked: SplitQuery | Query, terms: Terms) -> str:
     """What makes two questions the same: never the data itself, only where it lies and what its owner says
     its version is. What is said over released blocks is no part of it: that is computed anew."""
-    account, blocks = desk.account, asked.blocks if isinstance(asked, SplitQuery) else (asked,)
+    blocks = asked.blocks if isinstance(asked, SplitQuery) else (asked,)
     kind = "answer" if isinstance(asked, Query) or asked.after is None else "blocks"
+    return _key(desk, kind, blocks, terms)
+
+
+def _key(desk: Desk, kind: str, blocks: tuple[Query, ...], terms: Terms) -> str:
+    account = desk.account
     words = (
         account.root,
         repr(desk.places),

@@ -78,6 +78,12 @@ SCALARS: tuple[Function, ...] = (
         "a literal pattern without going back: characters, `[a-z]`, `\\d`, `\\w`, `\\s`, "
         "`.`, `*`, `+`, `?`, `{2,3}`, alternatives, `^`, `$`",
     ),
+    Function(
+        "regexp_extract",
+        "regexp_extract(a, 'p' [, 1])",
+        "the first match of a literal pattern that matches in one way only, or what its n-th bracket holds; '' where "
+        "there is none",
+    ),
     Function("lower", "lower(a)", "ASCII letters made small"),
     Function("upper", "upper(a)", "ASCII letters made large"),
     Function("length", "length(a), len(a)", "number of characters (code points)"),
@@ -199,8 +205,8 @@ _TIME = (
 )
 _CHANCE = "Answers depend on the query and the data alone; leave chance to the noise."
 _PATTERN = (
-    "Use LIKE or ILIKE with a literal pattern, starts_with, ends_with or contains; a part is "
-    "split_part(x, '/', 3)."
+    "Use LIKE or ILIKE with a literal pattern, starts_with, ends_with or contains; a part is split_part(x, '/', 3) or "
+    "regexp_extract(x, '@([a-z]+)', 1)."
 )
 _LIST = "Use plain columns; for groups of numbers use bucket(x, [0, 10, 20])."
 _FILE = "Ask the owner to declare the table in the schema, and use its name."
@@ -208,8 +214,8 @@ _SIZE = "Its result is not bounded by the length of its input; use concat, repla
 _BITS = "Use arithmetic: //, % and *."
 _WINDOW = "Aggregate first, and say it over the result: SELECT a, COUNT(*) AS n, RANK() OVER (ORDER BY n) … GROUP BY a."
 _LATEST = (
-    "The first or last row of each person is WHERE v.day = (SELECT MAX(w.day) FROM visits w WHERE w.patient_id = v.patient_id); "
-    "what came before or after it is EXISTS (SELECT 1 FROM visits w WHERE w.patient_id = v.patient_id AND w.day < v.day)."
+    "Within the rows of one person it is answered in a subquery: SELECT ward, COUNT(*) FROM (SELECT ward, ROW_NUMBER() OVER "
+    "(PARTITION BY patient_id ORDER BY day) AS r FROM visits) v WHERE r = 1 GROUP BY ward."
 )
 _LATERAL = "Write the value where it is used: AVG((SELECT COUNT(*) FROM visits v WHERE v.patient_id = p.id))."
 _RECURSIVE = (
@@ -217,7 +223,10 @@ _RECURSIVE = (
     "AS g(m)."
 )
 _HASH = "Use the column itself."
-_ONE = "It would release one person's value; use MIN, MAX, MEDIAN or QUANTILE_CONT."
+_ONE = (
+    "It would release one person's value; use MIN, MAX, MEDIAN or QUANTILE_CONT. Of each person, in a subquery: FIRST_VALUE(x) "
+    "OVER (PARTITION BY person ORDER BY day)."
+)
 _JSON = "Take a field out of it: x ->> 'a' or x ->> '$.a.b'."
 _CAST = (
     "Use CAST(x AS DATE) with texts such as '2026-01-31': what cannot be read is NULL. Of '31.01.2026' make "
@@ -234,14 +243,7 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(
         ("random", "rand", "uuid", "gen_random_uuid", "setseed", "nextval", "hash", "md5", "sha256"), _CHANCE
     ),
-    **dict.fromkeys(
-        (
-            "regexp_extract",
-            "regexp_replace",
-        ),
-        _PATTERN,
-    ),
-    **dict.fromkeys(("glob", "regexp_split", "string_split", "split"), _PATTERN),
+    **dict.fromkeys(("regexp_replace", "glob", "regexp_split", "string_split", "split"), _PATTERN),
     **dict.fromkeys(
         (
             "unnest",
@@ -286,7 +288,9 @@ REFUSED: dict[str, str] = {
     ),
     **dict.fromkeys(("strptime", "try_strptime"), _CAST),
     "make_date": "Write CAST(date_trunc('month', x) AS DATE), or a literal such as DATE '2026-01-31'.",
-    **dict.fromkeys(("covar_samp", "regr_slope", "regr_r2", "skewness", "kurtosis", "product"), _MIX),
+    "regr_slope": "Write COVAR_POP(y, x) / VAR_POP(x).",
+    "regr_r2": "Write CORR(y, x) * CORR(y, x).",
+    **dict.fromkeys(("covar_samp", "skewness", "kurtosis", "product"), _MIX),
     **dict.fromkeys(("reservoir_quantile", "quantile"), "Use QUANTILE_CONT(x, 0.9)."),
     "histogram": "Write SELECT bucket(x, [0, 10, 20]), COUNT(*) … GROUP BY 1.",
     "error": "An error would tell of the data; every expression must have a value.",
@@ -296,6 +300,5 @@ REFUSED: dict[str, str] = {
         "in a subquery.",
     ),
     "collate": "Texts compare by their bytes; use lower(x) to fold case.",
-    "grouping": "A total has NULL in the columns that it sums over.",
 }
 UNKNOWN = "See the list of functions in the reference for SQL."

@@ -112,6 +112,24 @@ class Tied:
 
 
 @dataclass(frozen=True)
+class OwnWindow:
+    """What a window function says of a row among the rows of its own unit that have the same `keys`: numbers
+    of rows, a value of another row (`args`: the value, and what stands where there is no such row; `offset`
+    rows away), or an aggregate. `ties` follow `order` where rows that are equal in it are told apart: all
+    columns of the relation. `frame` is one of those in `sql.read.relations.own_windows`."""
+
+    op: str
+    args: tuple[Expr, ...] = ()
+    offset: int = 1
+    aggregate: Aggregate | None = None
+    keys: tuple[Expr, ...] = ()
+    order: tuple[Order, ...] = ()
+    ties: tuple[Order, ...] = ()
+    frame: str = ""
+    type: Type = Type(Kind.INTEGER)
+
+
+@dataclass(frozen=True)
 class KeyRef:
     """In an output: the group key at this position of `Query.keys`."""
 
@@ -127,7 +145,7 @@ class AggregateRef:
     type: Type
 
 
-Expr: TypeAlias = "Literal | Column | Call | Scalar | Among | Tied | KeyRef | AggregateRef"
+Expr: TypeAlias = "Literal | Column | Call | Scalar | Among | Tied | OwnWindow | KeyRef | AggregateRef"
 
 
 # ------------------------------------------------------------------------------------------------ relations

@@ -22,6 +22,7 @@ from deniable.sql.tree import (
     JoinSide,
     Listed,
     Literal,
+    OwnWindow,
     PerUnit,
     Project,
     Relation,
@@ -115,6 +116,10 @@ def read(expr: Expr | None) -> Iterator[str]:
         yield from read(expr.of)
     elif isinstance(expr, Tied):
         yield from (column.name for column, _ in expr.on)
+    elif isinstance(expr, OwnWindow):
+        own = () if expr.aggregate is None else (expr.aggregate.of, expr.aggregate.where)
+        for part in (*expr.args, *expr.keys, *own, *(each.by for each in (*expr.order, *expr.ties))):
+            yield from read(part)
 
 
 def asks(of: object) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,38 @@ import pyarrow as pa
 import pytest
 import yaml
 
+from deniable.accounting import epsilon
 from deniable.curator import Curator
 from deniable.datasets.people import DIAGNOSES
 from deniable.datasets.visits import visits
 from deniable.errors import BudgetExceeded, InvalidQuery
 from deniable.guarantee import Budget
 from deniable.randomness import SeededRandom
+from deniable.sql.after.canonical import own_block
 from deniable.sql.after.reach import level, levels
+from deniable.sql.after.release import block_plan
 from deniable.sql.after.split import split_query
+from deniable.sql.answer.cache_key import normal
+from deniable.sql.plan.plan import Plan
+from deniable.sql.plan.planner import plan
+from deniable.sql.plan.request import Terms
+from deniable.sql.read.query import check
+from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
+from deniable.sql.types import DATE, INTEGER, TEXT
 from deniable.units import Unit
 from tests.sql.engines import real
 from tests.sql.hospital import PATIENT, ROW, SCHEMA
+
+VISITS = TableInfo(
+    "visits",
+    (
+        ColumnInfo("days", INTEGER, Fraction(0), Fraction(60)),
+        ColumnInfo("age", INTEGER, Fraction(0), Fraction(120)),
+        ColumnInfo("diagnosis", TEXT, keys=DIAGNOSES),
+        ColumnInfo("sex", TEXT, keys=("F", "M")),
+        ColumnInfo("admitted", DATE),
+    ),
+)
 
 TEXTS: dict[str, list[str]] = yaml.safe_load(
     (Path(__file__).parent / "texts.yaml").read_text(encoding="utf-8")
@@ -142,6 +164,62 @@ def test_blocks_of_one_text_are_charged_at_once(opened: Callable[..., Curator]) 
     assert 0.9 - 1e-9 <= answer.epsilon <= 0.9 + 1e-12
     cells = answer.value.column(0).to_pylist()
     assert cells[0] == cells[2]  # the same block twice is one release
+
+
+PLAIN = "SELECT diagnosis, COUNT(*) AS n FROM visits GROUP BY diagnosis"
+
+
+@pytest.mark.parametrize(("first", "then"), [(PLAIN, RANKED), (RANKED, PLAIN)])
+def test_a_plain_text_and_a_window_over_its_groups_are_one_release(
+    opened: Callable[..., Curator], first: str, then: str
+) -> None:
+    curator = opened(limit=Budget(1, 1e-6))
+    before = curator.sql(first, epsilon=1)
+    assert curator.preview(then, epsilon=1).free
+    after = curator.sql(then, epsilon=1)
+    assert (before.again, after.again, curator.sql(first, epsilon=1).again) == (False, True, True)
+    assert sorted(_counts(before)) == sorted(_counts(after))
+    with pytest.raises(BudgetExceeded):
+        curator.sql(then, epsilon=0.9)
+    with pytest.raises(BudgetExceeded):
+        curator.sql(then.replace("FROM visits", "FROM visits WHERE days > 3"), epsilon=1)
+
+
+def _counts(answer: Any) -> list[tuple[Any, ...]]:
+    ends = answer.table.select(["diagnosis", "n", "n_low", "n_high"])
+    return [tuple(row.values()) for row in ends.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT sex, diagnosis, AVG(days) AS d, COUNT(*) AS n FROM visits GROUP BY sex, diagnosis",
+        "SELECT MEDIAN(days) AS m, SUM(age) FROM visits",
+        "SELECT sex, diagnosis, SUM(days) FROM visits GROUP BY ROLLUP (sex, diagnosis)",
+    ],
+)
+def test_a_plain_text_is_planned_as_its_block_is(text: str) -> None:
+    """Whoever asks first pays the same, and gets the same noise."""
+    schema = Schema((VISITS,))
+    query, terms = check(text, schema, ROW), Terms(epsilon=1, delta=1e-6)
+    own, block = own_block(query), split_query(text, schema, ROW, apart=True).blocks[0]
+    assert own is not None
+    assert normal(own.query) == normal(block)
+    theirs = plan(block, ROW, terms)
+    ours = block_plan(plan(query, ROW, terms), own)
+    assert epsilon(ours.loss, 1e-6) == epsilon(theirs.loss, 1e-6)
+    assert _noises(ours) == _noises(theirs)
+
+
+def _noises(of: Plan) -> list[list[list[Any]]]:
+    """Of each aggregate in each grouping set."""
+    return [[[each.measures[at].noise for at in place] for place in of.stands] for each in of.sets]
+
+
+def test_days_and_several_quantiles_in_one_column_are_kept_apart() -> None:
+    schema = Schema((VISITS,))
+    for text in ("SELECT MIN(admitted) FROM visits", "SELECT MAX(days) - MEDIAN(days) FROM visits"):
+        assert own_block(check(text, schema, ROW)) is None
 
 
 def test_what_fails_afterwards_is_told_freezes_nothing_and_stays_paid(opened: Callable[..., Curator]) -> None:

@@ -118,3 +118,56 @@ SELECT COUNT(*) FROM adult WHERE age > (SELECT AVG(age) FROM adult)
 
 -- refused: LIMIT inside a subquery
 SELECT AVG(age) FROM (SELECT age FROM adult LIMIT 100) t
+
+SELECT "marital-status", sex, COUNT(*) AS n, AVG("hours-per-week") AS hours FROM adult GROUP BY 1, 2 ORDER BY n DESC
+
+SELECT (age / 10)::int * 10 AS decade, income, COUNT(*) FROM adult GROUP BY decade, income ORDER BY decade
+
+SELECT CASE WHEN age < 25 THEN '17-24' WHEN age < 45 THEN '25-44' WHEN age < 65 THEN '45-64' ELSE '65+' END AS band, AVG(CASE WHEN income = '>50K' THEN 1 ELSE 0 END) AS rich FROM adult GROUP BY band ORDER BY band
+
+SELECT education, COUNT(*) * 100.0 / SUM(COUNT(*)) OVER () AS pct FROM adult GROUP BY education ORDER BY pct DESC
+
+SELECT c.region, COUNT(*) AS n FROM adult a JOIN countries c ON a."native-country" = c.country GROUP BY c.region
+
+SELECT occupation, AVG("capital-gain" - "capital-loss") AS net FROM adult GROUP BY occupation HAVING COUNT(*) > 30 ORDER BY net DESC LIMIT 5
+
+SELECT sex, education, COUNT(*) AS n, RANK() OVER (PARTITION BY sex ORDER BY COUNT(*) DESC) AS r FROM adult GROUP BY sex, education
+
+SELECT SUM(weight) AS population, SUM(weight * age) / SUM(weight) AS mean_age FROM adult
+
+SELECT education, SUM(CASE WHEN income = '>50K' THEN weight ELSE 0 END) / SUM(weight) AS weighted_share FROM adult GROUP BY education
+
+SELECT COUNT(*) FROM adult WHERE "capital-gain" > 0 OR "capital-loss" > 0
+
+SELECT race, workclass, COUNT(*) AS n FROM adult WHERE workclass <> '?' AND age BETWEEN 25 AND 54 GROUP BY race, workclass
+
+SELECT sex, income, COUNT(*) FROM adult GROUP BY GROUPING SETS ((sex, income), (sex), ())
+
+SELECT TRIM(LOWER(occupation)) AS occ, COUNT(*) FROM adult GROUP BY occ
+
+SELECT CORR(age, "hours-per-week") FROM adult WHERE sex = 'Male'
+
+-- missing: "PIVOT" is not answered: only a query that begins with SELECT or WITH is
+PIVOT adult ON sex USING COUNT(*) GROUP BY education
+
+-- missing: PIVOT of private rows is not answered
+SELECT * FROM (SELECT education, income FROM adult) PIVOT (COUNT(*) FOR income IN ('<=50K', '>50K'))
+
+SELECT education, "Female", "Male", "Female" * 1.0 / NULLIF("Male", 0) AS ratio FROM (
+  SELECT education, COUNT(*) FILTER (WHERE sex = 'Female') AS "Female", COUNT(*) FILTER (WHERE sex = 'Male') AS "Male" FROM adult GROUP BY education) t
+
+SELECT sex, AVG(age) FROM adult WHERE education = ANY (['Bachelors', 'Masters']) GROUP BY sex
+
+-- refused: HISTOGRAM is not answered
+SELECT HISTOGRAM(age) FROM adult
+
+-- refused: MODE is not answered
+SELECT MODE(education) FROM adult
+
+SELECT IF(age >= 65, 'retired', 'working') AS grp, COUNT(*) AS n, COUNT_IF(income = '>50K') AS rich FROM adult GROUP BY grp
+
+SELECT AVG(age) AS "mean age", SQRT(VARIANCE(age)) AS sd, SQRT(VARIANCE(age) / COUNT(*)) AS se FROM adult
+
+SELECT a.education, a.mean - b.mean AS gap FROM (SELECT education, AVG("hours-per-week") AS mean FROM adult WHERE sex = 'Male' GROUP BY education) a JOIN (SELECT education, AVG("hours-per-week") AS mean FROM adult WHERE sex = 'Female' GROUP BY education) b USING (education)
+
+SELECT age, COUNT(*) AS n, SUM(COUNT(*)) OVER (ORDER BY age) / SUM(COUNT(*)) OVER () AS cdf FROM adult GROUP BY age ORDER BY age

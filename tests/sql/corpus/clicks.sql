@@ -95,7 +95,6 @@ SELECT CASE WHEN ResolutionWidth < 768 THEN 'phone' WHEN ResolutionWidth < 1280 
 
 SELECT COUNT(*) FROM hits WHERE regexp_matches(URL, '^https?://[a-z.]*example[.]com/(shop|cart)')
 
--- missing: REGEXP_EXTRACT is not answered
 SELECT regexp_extract(URL, 'utm_source=([a-z]+)', 1) AS source, COUNT(*) AS n FROM hits GROUP BY 1 ORDER BY n DESC
 
 SELECT split_part(URL, '/', 3) AS host, COUNT(*) FROM hits GROUP BY 1 ORDER BY 2 DESC LIMIT 10
@@ -138,3 +137,41 @@ SELECT AVG(ResolutionWidth) FROM (SELECT ResolutionWidth FROM hits ORDER BY Even
 
 -- refused: OVER (…) is not answered
 SELECT EventTime, ROW_NUMBER() OVER (PARTITION BY UserID ORDER BY EventTime) FROM hits
+
+SELECT RegionID, SUM(AdvEngineID), COUNT(*) AS c, AVG(ResolutionWidth), COUNT(DISTINCT UserID) FROM hits GROUP BY RegionID ORDER BY c DESC LIMIT 10
+
+SELECT extract(minute FROM EventTime) AS m, COUNT(*) FROM hits GROUP BY m ORDER BY m
+
+SELECT URL, COUNT(*) AS PageViews FROM hits WHERE CounterID = 62 AND EventDate >= '1994-07-01' AND EventDate <= '1995-07-31' AND DontCountHits = 0 AND IsRefresh = 0 AND URL <> '' GROUP BY URL ORDER BY PageViews DESC LIMIT 10 OFFSET 0
+
+-- missing: REGEXP_REPLACE is not answered
+SELECT REGEXP_REPLACE(Referer, '^https?://(?:www\.)?([^/]+)/.*$', '\1') AS k, AVG(length(Referer)) AS l, COUNT(*) AS c FROM hits WHERE Referer <> '' GROUP BY k HAVING COUNT(*) > 3 ORDER BY l DESC LIMIT 25
+
+SELECT regexp_extract(URL, 'utm_source=([a-z]+)', 1) AS utm, COUNT(*) FROM hits WHERE URL LIKE '%utm_source=%' GROUP BY utm
+
+SELECT SUM(ResolutionWidth), SUM(ResolutionWidth + 1), SUM(ResolutionWidth + 2) FROM hits
+
+SELECT WindowClientWidth, WindowClientHeight, COUNT(*) AS PageViews FROM hits WHERE IsMobile = 0 GROUP BY WindowClientWidth, WindowClientHeight ORDER BY PageViews DESC LIMIT 10 OFFSET 100
+
+SELECT DATE_TRUNC('minute', EventTime) AS M, COUNT(*) AS PageViews FROM hits WHERE EventDate >= '1994-07-14' AND EventDate <= '1994-07-15' GROUP BY M ORDER BY M LIMIT 10 OFFSET 10
+
+SELECT TraficSourceID, SearchEngineID, CASE WHEN (SearchEngineID = 0 AND AdvEngineID = 0) THEN Referer ELSE '' END AS Src, COUNT(*) AS PageViews FROM hits GROUP BY TraficSourceID, SearchEngineID, Src ORDER BY PageViews DESC
+
+SELECT COUNT(DISTINCT UserID) FROM hits WHERE MobilePhoneModel <> ''
+
+SELECT AVG(c) FROM (SELECT UserID, COUNT(*) AS c FROM hits GROUP BY UserID) t
+
+SELECT EventDate, COUNT(DISTINCT UserID) AS u, COUNT(*) / COUNT(DISTINCT UserID) AS pages_per_user FROM hits GROUP BY EventDate ORDER BY EventDate
+
+SELECT IsMobile, COUNT(*) FROM (SELECT UserID, IsMobile, ROW_NUMBER() OVER (PARTITION BY UserID ORDER BY EventTime) AS rn FROM hits) WHERE rn = 1 GROUP BY IsMobile
+
+SELECT CASE WHEN URL LIKE '%/shop/%' THEN 'shop' ELSE 'other' END AS part, COUNT(*), COUNT(DISTINCT UserID) FROM hits GROUP BY part
+
+SELECT COUNT(*) FROM hits WHERE URL SIMILAR TO '.*utm_.*'
+
+-- refused: MIN expects a number, got TEXT: the first or last text would be one person's
+SELECT MIN(URL) FROM hits
+
+SELECT host, COUNT(*) FROM (SELECT split_part(split_part(URL, '//', 2), '/', 1) AS host FROM hits) h GROUP BY host ORDER BY 2 DESC LIMIT 20
+
+SELECT length(SearchPhrase) > 0 AS searched, AVG(ResolutionWidth) FROM hits GROUP BY 1

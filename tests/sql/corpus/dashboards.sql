@@ -214,3 +214,124 @@ SELECT v.name, COUNT(*) FROM (VALUES ('paid', 'Paid'), ('open', 'Not yet paid'))
 SELECT extract(epoch from date_trunc('hour', created_at)) AS time, avg(total) AS value FROM orders GROUP BY 1 ORDER BY 1
 
 SELECT COUNT(*) FROM orders o WHERE NOT EXISTS (SELECT 1 FROM orders e WHERE e.user_id = o.user_id AND e.created_at < o.created_at)
+
+SELECT "public"."orders"."status" AS "status", COUNT(*) AS "count" FROM "public"."orders" GROUP BY "public"."orders"."status" ORDER BY "public"."orders"."status" ASC
+
+SELECT DATE_TRUNC('month', "orders"."created_at") AS "created_at", SUM("orders"."total") AS "sum" FROM "orders" WHERE ("orders"."created_at" >= timestamp '2022-01-01 00:00:00.000') AND ("orders"."created_at" < timestamp '2023-01-01 00:00:00.000') GROUP BY DATE_TRUNC('month', "orders"."created_at") ORDER BY DATE_TRUNC('month', "orders"."created_at") ASC
+
+SELECT CAST(DATE_TRUNC('day', "source"."created_at") AS date) AS "created_at", COUNT(*) AS "count" FROM (SELECT "orders"."created_at" AS "created_at", "orders"."status" AS "status" FROM "orders" WHERE "orders"."status" <> 'open') AS "source" GROUP BY 1 ORDER BY 1 ASC LIMIT 2000
+
+SELECT "People"."source" AS "People__source", AVG("orders"."total") AS "avg" FROM "orders" LEFT JOIN "people" AS "People" ON "orders"."user_id" = "People"."id" GROUP BY "People"."source" ORDER BY "avg" DESC, "People"."source" ASC
+
+SELECT "Products"."category" AS "Products__category", COUNT(DISTINCT "orders"."user_id") AS "count", SUM("orders"."quantity") AS "sum" FROM "orders" LEFT JOIN "products" AS "Products" ON "orders"."product_id" = "Products"."id" GROUP BY "Products"."category" LIMIT 1001
+
+SELECT ((FLOOR((("orders"."total" - 0.0) / 50.0)) * 50.0) + 0.0) AS "total", COUNT(*) AS "count" FROM "orders" GROUP BY ((FLOOR((("orders"."total" - 0.0) / 50.0)) * 50.0) + 0.0) ORDER BY 1
+
+SELECT (CAST(extract(dow from "orders"."created_at") AS integer) + 1) AS "day_of_week", COUNT(*) AS "count" FROM "orders" GROUP BY (CAST(extract(dow from "orders"."created_at") AS integer) + 1) ORDER BY 1
+
+SELECT SUM(CASE WHEN "orders"."status" = 'refunded' THEN 1 ELSE 0.0 END) / COUNT(*) AS "refund share" FROM "orders"
+
+SELECT status AS status, COUNT(*) AS count FROM orders WHERE created_at >= '2022-01-01T00:00:00.000000' AND created_at < '2022-07-01T00:00:00.000000' GROUP BY status ORDER BY count DESC LIMIT 50000
+
+-- missing: A released result and private rows are not read together
+SELECT DATE_TRUNC('day', created_at) AS __timestamp, status AS status, sum(total) AS "SUM(total)" FROM orders JOIN (SELECT status AS status__, sum(total) AS mme_inner__ FROM orders GROUP BY status ORDER BY mme_inner__ DESC LIMIT 2) AS series_limit ON status = status__ GROUP BY DATE_TRUNC('day', created_at), status ORDER BY "SUM(total)" DESC LIMIT 10000
+
+SELECT "virtual_table"."category" AS "category", COUNT(*) AS "count" FROM (SELECT p.category, o.total FROM orders o JOIN products p ON p.id = o.product_id) AS "virtual_table" GROUP BY "virtual_table"."category" ORDER BY "count" DESC LIMIT 1000
+
+SELECT CAST(EXTRACT(YEAR FROM "orders"."created_at") AS INTEGER) AS "yr:created_at:ok", SUM("orders"."total") AS "sum:total:ok" FROM "orders" "orders" GROUP BY 1
+
+SELECT "orders"."status" AS "status", SUM("orders"."total") AS "sum:total:ok", COUNT("orders"."id") AS "cnt:id:ok" FROM "orders" "orders" WHERE ("orders"."status" IN ('paid', 'refunded')) GROUP BY "orders"."status" HAVING (COUNT(1) > 0)
+
+SELECT "t0"."status", "t0"."a0" AS "a0" FROM (SELECT "status", SUM("total") AS "a0" FROM "orders" GROUP BY "status") AS "t0" WHERE NOT "t0"."a0" IS NULL LIMIT 1000001
+
+select "rows"."source" as "source", count(distinct "rows"."id") as "a0" from (select "id", "source", "age" from "people" as "$Table" where "age" >= 18) "rows" group by "source"
+
+SELECT people.source AS "people.source", COUNT(DISTINCT people.id) AS "people.count", COALESCE(SUM(orders.total), 0) AS "orders.total_revenue" FROM orders AS orders LEFT JOIN people AS people ON orders.user_id = people.id GROUP BY 1 ORDER BY 3 DESC LIMIT 500
+
+SELECT (DATE_FORMAT(orders.created_at, '%Y-%m')) AS "orders.created_month", COUNT(*) AS "orders.count" FROM orders GROUP BY 1 ORDER BY 1 DESC LIMIT 500
+
+-- missing: DATE_FORMAT is not computed from released results
+SELECT (TO_CHAR(DATE_TRUNC('month', orders.created_at), 'YYYY-MM')) AS "orders.created_month", COUNT(*) AS "orders.count" FROM orders GROUP BY (DATE_TRUNC('month', orders.created_at)) ORDER BY 1 DESC FETCH NEXT 500 ROWS ONLY
+
+SELECT * FROM (SELECT *, DENSE_RANK() OVER (ORDER BY z___min_rank) AS z___pivot_row_rank FROM (SELECT *, MIN(n) OVER (PARTITION BY status) AS z___min_rank FROM (SELECT status, date_trunc('month', created_at) AS m, COUNT(*) AS n FROM orders GROUP BY 1, 2) ww) bb) aa WHERE z___pivot_row_rank <= 500
+
+SELECT CASE WHEN "orders"."total" >= 0 AND "orders"."total" < 50 THEN 'T01' WHEN "orders"."total" >= 50 AND "orders"."total" < 200 THEN 'T02' ELSE 'T03' END AS "total_tier", COUNT(*) FROM "orders" GROUP BY 1
+
+-- refused: The query could not be read near line 1, column 36, at "'1h'"
+SELECT $__timeGroup(created_at, '1h') AS time, COUNT(*) FROM orders GROUP BY 1
+
+SELECT time_bucket(INTERVAL '1 day', created_at) AS time, status AS metric, COUNT(*) AS value FROM orders WHERE created_at BETWEEN '2022-03-01T00:00:00Z' AND '2022-04-01T00:00:00Z' GROUP BY 1, 2 ORDER BY 1
+
+-- missing: CAST from FLOAT to TIMESTAMP is not answered
+SELECT to_timestamp(floor(extract(epoch from created_at) / 3600) * 3600) AS time, COUNT(*) AS value FROM orders GROUP BY 1 ORDER BY 1
+
+SELECT COUNT(1) AS "Number of Records" FROM "orders" "orders" HAVING COUNT(1) > 0
+
+SELECT MIN("orders"."created_at") AS "min", MAX("orders"."created_at") AS "max" FROM "orders"
+
+SELECT "products"."vendor", SUM("orders"."total") AS revenue, RANK() OVER (ORDER BY SUM("orders"."total") DESC) AS rnk FROM "orders" INNER JOIN "products" ON ("orders"."product_id" = "products"."id") GROUP BY "products"."vendor" QUALIFY rnk <= 10
+
+SELECT p.category, AVG(r.rating) AS stars, COUNT(*) AS n FROM reviews r JOIN products p ON p.id = r.product_id GROUP BY p.category HAVING COUNT(*) >= 5 ORDER BY stars DESC
+
+SELECT pe.state, SUM(o.total) AS total, SUM(o.discount) / NULLIF(SUM(o.subtotal), 0) AS discount_rate FROM orders o JOIN people pe ON pe.id = o.user_id WHERE o.status = 'paid' GROUP BY pe.state ORDER BY total DESC NULLS LAST LIMIT 10
+
+SELECT date_part('year', age(DATE '2024-01-01', birth_date)) AS age, COUNT(*) FROM people GROUP BY 1
+
+SELECT split_part(email, '@', 2) AS domain, COUNT(*) FROM people GROUP BY domain ORDER BY 2 DESC LIMIT 25
+
+-- missing: REGEXP_REPLACE is not answered
+SELECT regexp_replace(email, '^.*@', '') AS domain, COUNT(*) AS n FROM people GROUP BY 1
+
+SELECT CASE WHEN email ILIKE '%@gmail.com' THEN 'gmail' WHEN email ILIKE '%@yahoo.%' THEN 'yahoo' ELSE 'other' END AS mail, COUNT(*) FROM people GROUP BY 1
+
+WITH base AS (SELECT o.user_id, MIN(o.created_at) AS first_order, MAX(o.created_at) AS last_order, COUNT(*) AS orders, SUM(o.total) AS ltv FROM orders o WHERE o.status = 'paid' GROUP BY o.user_id),
+segmented AS (SELECT user_id, ltv, CASE WHEN orders >= 5 THEN 'loyal' WHEN orders >= 2 THEN 'repeat' ELSE 'once' END AS segment FROM base)
+SELECT segment, COUNT(*) AS customers, AVG(ltv) AS mean_ltv, SUM(ltv) AS total_ltv FROM segmented GROUP BY segment ORDER BY total_ltv DESC
+
+with source as (select * from orders), renamed as (select id as order_id, user_id as customer_id, created_at::date as order_date, status, total as amount from source),
+final as (select customer_id, order_date, amount from renamed where status = 'paid')
+select date_trunc('month', order_date) as order_month, sum(amount) as revenue, count(distinct customer_id) as customers, sum(amount) / count(distinct customer_id) as revenue_per_customer from final group by 1
+
+with orders_enriched as (select o.*, p.category, pe.source from orders o left join products p on p.id = o.product_id left join people pe on pe.id = o.user_id)
+select source, category, sum(total) as revenue from orders_enriched group by source, category order by revenue desc
+
+with monthly as (select date_trunc('month', created_at) as month, status, sum(total) as revenue from orders group by 1, 2),
+pivoted as (select month, sum(case when status = 'paid' then revenue end) as paid, sum(case when status = 'refunded' then revenue end) as refunded from monthly group by month)
+select month, paid, refunded, refunded / nullif(paid, 0) as rate, lag(paid) over (order by month) as prev_paid from pivoted order by month
+
+SELECT status, COUNT(*) AS n, COUNT(*) * 100.0 / (SELECT COUNT(*) FROM orders) AS pct FROM orders GROUP BY status
+
+SELECT 'orders' AS what, COUNT(*) AS n FROM orders UNION ALL SELECT 'people', COUNT(*) FROM people UNION ALL SELECT 'reviews', COUNT(*) FROM reviews
+
+SELECT NTILE(4) OVER (ORDER BY SUM(total) DESC) AS quartile, product_id, SUM(total) AS revenue FROM orders GROUP BY product_id
+
+SELECT COUNT(*) FROM people p LEFT JOIN orders o ON o.user_id = p.id WHERE o.id IS NULL
+
+SELECT source, COUNT(*) AS people, SUM(has_order) AS buyers FROM (SELECT p.id, p.source, CASE WHEN EXISTS (SELECT 1 FROM orders o WHERE o.user_id = p.id) THEN 1 ELSE 0 END AS has_order FROM people p) t GROUP BY source
+
+SELECT source, AVG(CASE WHEN o.cnt > 1 THEN 1.0 ELSE 0.0 END) AS repeat_rate FROM people p JOIN (SELECT user_id, COUNT(*) AS cnt FROM orders GROUP BY user_id) o ON o.user_id = p.id GROUP BY source
+
+SELECT date_trunc('quarter', created_at) AS q, SUM(total) AS t, SUM(total) - LAG(SUM(total), 4) OVER (ORDER BY date_trunc('quarter', created_at)) AS yoy FROM orders GROUP BY 1
+
+-- refused: STRING_AGG is not answered
+SELECT string_agg(email, ', ') FROM people
+
+-- refused: The unit of privacy "id" is never released
+SELECT id, email FROM people WHERE age > 90
+
+-- missing: A quantile expects one level from 0 to 1, written as a literal
+SELECT MAX(total), MIN(total), AVG(total), VAR_POP(total), quantile_cont(total, [0.25, 0.5, 0.75]) FROM orders
+
+SELECT ROUND(AVG(total), 2) AS avg_total, ROUND(AVG(quantity)::numeric, 1) AS avg_q, CAST(COUNT(*) AS VARCHAR) || ' orders' AS label FROM orders
+
+SELECT status, SUM(total) AS s FROM orders GROUP BY status ORDER BY CASE status WHEN 'paid' THEN 0 WHEN 'open' THEN 1 ELSE 2 END
+
+-- missing: ARG_MIN is not answered
+SELECT first_status, COUNT(*) FROM (SELECT user_id, arg_min(status, created_at) AS first_status FROM orders GROUP BY user_id) f GROUP BY 1
+
+SELECT DISTINCT status FROM orders
+
+-- refused: SAMPLE is not answered
+SELECT SUM(total) FROM orders TABLESAMPLE 10 PERCENT
+
+SELECT status, COUNT(*) FROM orders GROUP BY status LIMIT 10 OFFSET 1

@@ -170,3 +170,78 @@ SELECT ward, COUNT(*) AS n FROM stays GROUP BY ward QUALIFY ROW_NUMBER() OVER (O
 SELECT ward, AVG(days) AS a FROM stays GROUP BY ward UNION ALL SELECT 'all', AVG(days) FROM stays
 
 SELECT 'f' AS sex, COUNT(*) FROM patients WHERE sex = 'F' UNION ALL SELECT 'm', COUNT(*) FROM patients WHERE sex = 'M'
+
+SELECT ward, COUNT(*) AS admissions, COUNT(DISTINCT patient_id) AS patients, ROUND(AVG(days), 1) AS mean_stay FROM stays WHERE admitted BETWEEN '1995-01-01' AND '1995-12-31' GROUP BY ward ORDER BY ward
+
+WITH s AS (SELECT patient_id, admitted, LAG(discharged) OVER (PARTITION BY patient_id ORDER BY admitted) AS previous FROM stays)
+SELECT COUNT(*) FILTER (WHERE admitted - previous <= 30) AS readmitted, COUNT(*) AS stays FROM s
+
+SELECT ward, AVG(CASE WHEN next_admitted <= discharged + INTERVAL 30 DAY THEN 1.0 ELSE 0 END) AS readmission_rate
+FROM (SELECT ward, discharged, LEAD(admitted) OVER (PARTITION BY patient_id ORDER BY admitted, stay_id) AS next_admitted FROM stays) t GROUP BY ward
+
+SELECT COUNT(DISTINCT a.patient_id) FROM stays a JOIN stays b ON a.patient_id = b.patient_id AND a.stay_id <> b.stay_id AND b.admitted BETWEEN a.discharged AND a.discharged + INTERVAL 30 DAY
+
+SELECT diagnosis, SUM(CASE WHEN urgent THEN 1 ELSE 0 END)::float / COUNT(*) AS urgent_share FROM stays GROUP BY diagnosis
+
+SELECT CASE WHEN date_diff('year', p.birth_date, s.admitted) < 18 THEN 'child' WHEN date_diff('year', p.birth_date, s.admitted) < 65 THEN 'adult' ELSE 'senior' END AS age_group, s.diagnosis, COUNT(*) AS n
+FROM stays s INNER JOIN patients p ON s.patient_id = p.id GROUP BY 1, 2 ORDER BY 1, 2
+
+SELECT p.sex, AVG(s.cost) AS mean_cost, COUNT(DISTINCT p.id) AS patients FROM patients p JOIN stays s ON p.id = s.patient_id WHERE s.diagnosis = 'heart' GROUP BY p.sex
+
+SELECT d.class, COUNT(*) AS prescriptions, AVG(pr.dose) AS dose FROM prescriptions pr JOIN stays s ON pr.stay_id = s.stay_id JOIN drugs d ON d.drug = pr.drug WHERE s.ward = 'A' GROUP BY d.class
+
+SELECT i.chapter, COUNT(*) FROM stays s LEFT JOIN icd i USING (code) GROUP BY i.chapter ORDER BY COUNT(*) DESC
+
+SELECT SUBSTR(code, 1, 3) AS category, COUNT(*) AS n FROM stays WHERE code LIKE 'J%' GROUP BY category HAVING COUNT(*) > 5
+
+SELECT regexp_extract(code, '^[A-Z]') AS chapter, COUNT(*) FROM stays GROUP BY chapter
+
+SELECT year(admitted) AS y, week(admitted) AS w, COUNT(*) AS n FROM stays WHERE diagnosis = 'flu' GROUP BY y, w ORDER BY y, w
+
+SELECT ward, bed_days, bed_days / SUM(bed_days) OVER () AS share FROM (SELECT ward, SUM(days) AS bed_days FROM stays GROUP BY ward) x
+
+-- missing: A join without an equality between its two sides is not answered
+SELECT d::date AS day, COUNT(*) AS in_house FROM generate_series(DATE '1995-01-01', DATE '1995-01-14', INTERVAL 1 DAY) AS g(d) JOIN stays ON admitted <= d AND discharged > d GROUP BY 1 ORDER BY 1
+
+SELECT patients_with, COUNT(*) FROM (SELECT patient_id, COUNT(DISTINCT diagnosis) AS patients_with FROM stays GROUP BY patient_id) x GROUP BY 1
+
+SELECT COUNT(*) AS both_conditions FROM (SELECT patient_id FROM stays WHERE diagnosis = 'asthma' INTERSECT SELECT patient_id FROM stays WHERE diagnosis = 'flu') b
+
+SELECT AVG(total_cost), MEDIAN(total_cost) FROM (SELECT patient_id, SUM(cost) AS total_cost FROM stays GROUP BY patient_id) t
+
+SELECT ward, quantile_cont(days, 0.9) AS p90 FROM stays GROUP BY ward
+
+SELECT ward, COUNT(*) FROM stays WHERE notes ILIKE '%smok%' GROUP BY ward
+
+-- refused: A float cannot be a group
+SELECT CAST(json_extract(notes, '$.bmi') AS DOUBLE) AS bmi, COUNT(*) FROM stays GROUP BY 1
+
+SELECT AVG(LEAST(GREATEST(CAST(notes->>'bmi' AS DOUBLE), 10), 60)) AS bmi FROM stays
+
+SELECT DATE_PART('month', admitted) AS month, diagnosis, COUNT(*) AS n FROM stays GROUP BY CUBE (month, diagnosis)
+
+-- missing: REGR_SLOPE is not answered
+SELECT CORR(days, cost), REGR_SLOPE(cost, days) FROM stays
+
+SELECT w.building, SUM(s.cost) AS cost, SUM(s.cost) / SUM(s.days) AS per_day FROM stays s NATURAL JOIN wards w GROUP BY w.building
+
+WITH last_stay AS (SELECT *, ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY admitted DESC, stay_id DESC) AS rn FROM stays)
+SELECT p.sex, l.diagnosis, COUNT(*) AS n FROM last_stay l JOIN patients p ON p.id = l.patient_id WHERE l.rn = 1 GROUP BY p.sex, l.diagnosis
+
+WITH moves AS (SELECT patient_id, ward, LAG(ward) OVER (PARTITION BY patient_id ORDER BY admitted, stay_id) AS from_ward FROM stays)
+SELECT from_ward, ward AS to_ward, COUNT(*) AS n FROM moves WHERE from_ward <> ward GROUP BY 1, 2
+
+SELECT diagnosis, COUNT(*) FROM stays s WHERE s.cost > (SELECT AVG(cost) FROM stays t WHERE t.patient_id = s.patient_id) GROUP BY diagnosis
+
+SELECT ward, COUNT(*) FROM stays WHERE cost = (SELECT MAX(cost) FROM stays i WHERE i.patient_id = stays.patient_id) GROUP BY ward
+
+-- refused: The column "name" is neither grouped nor inside an aggregate
+SELECT name, birth_date FROM patients WHERE ward = 'A'
+
+SELECT TRY_CAST(notes AS INTEGER) IS NULL AS not_a_number, COUNT(*) FROM stays GROUP BY 1
+
+SELECT ward, diagnosis, COUNT(*) FILTER (urgent) AS urgent, COUNT(*) AS n FROM stays GROUP BY ALL ORDER BY ALL
+
+FROM stays SELECT ward, COUNT(*) GROUP BY ward
+
+SELECT ward, SUM(cost) FROM stays WHERE patient_id IN (SELECT id FROM patients WHERE sex = 'F') GROUP BY ward

@@ -26,7 +26,7 @@ def _head() -> str:
     possible = numbers["answered"] + numbers["missing"]
     return (
         "# Ordinary queries, and what becomes of them\n\n"
-        f"{len(QUERIES)} queries as analysts and dashboards write them, in our own words, over six data sets. "
+        f"{len(QUERIES)} queries as analysts and dashboards write them, in our own words, over eight data sets. "
         f"Of {possible} that can be answered with privacy {numbers['answered']} are "
         f"({numbers['answered'] / possible:.0%}); {numbers['refused']} are refused for a reason.\n"
         "`tests/sql/corpus` asks them all on DuckDB, and some on PostgreSQL and Spark. What is answered and how is "

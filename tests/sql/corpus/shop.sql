@@ -215,3 +215,64 @@ SELECT SUM(o_totalprice) AS revenue FROM main.orders WHERE o_orderdate::DATE >= 
 
 SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY o_totalprice) AS p50, PERCENTILE_CONT(0.95) WITHIN GROUP (ORDER BY o_totalprice) AS p95
 FROM orders
+
+SELECT n_name, SUM(l_extendedprice * (1 - l_discount)) AS revenue FROM customer, orders, lineitem, supplier, nation, region
+WHERE c_custkey = o_custkey AND l_orderkey = o_orderkey AND l_suppkey = s_suppkey AND c_nationkey = s_nationkey AND s_nationkey = n_nationkey AND n_regionkey = r_regionkey
+AND r_name = 'ASIA' AND o_orderdate >= DATE '1994-01-01' AND o_orderdate < DATE '1994-01-01' + INTERVAL '1' YEAR GROUP BY n_name ORDER BY revenue DESC
+
+SELECT o_orderpriority, COUNT(*) AS order_count FROM orders WHERE o_orderdate >= DATE '1994-07-01' AND o_orderdate < DATE '1994-07-01' + INTERVAL '3' MONTH
+AND EXISTS (SELECT * FROM lineitem WHERE l_orderkey = o_orderkey AND l_commitdate < l_receiptdate) GROUP BY o_orderpriority ORDER BY o_orderpriority
+
+SELECT 100.00 * SUM(CASE WHEN p_type LIKE 'PROMO%' THEN l_extendedprice * (1 - l_discount) ELSE 0 END) / SUM(l_extendedprice * (1 - l_discount)) AS promo_revenue
+FROM lineitem, part WHERE l_partkey = p_partkey AND l_shipdate >= DATE '1995-09-01' AND l_shipdate < DATE '1995-10-01'
+
+WITH order_values AS (SELECT l_orderkey, SUM(l_extendedprice * (1 - l_discount)) AS value FROM lineitem GROUP BY l_orderkey)
+SELECT AVG(value) AS mean_order_value FROM order_values
+
+SELECT o_orderstatus, AVG(lines) FROM (SELECT o.o_orderkey, o.o_orderstatus, COUNT(*) AS lines FROM orders o JOIN lineitem l ON l.l_orderkey = o.o_orderkey GROUP BY o.o_orderkey, o.o_orderstatus) t GROUP BY o_orderstatus
+
+SELECT c_mktsegment, COUNT(DISTINCT o_orderkey) AS orders, COUNT(*) AS lines FROM customer JOIN orders ON c_custkey = o_custkey JOIN lineitem ON o_orderkey = l_orderkey GROUP BY c_mktsegment
+
+SELECT EXTRACT(YEAR FROM o_orderdate) AS o_year, SUM(CASE WHEN n2.n_name = 'BRAZIL' THEN l_extendedprice * (1 - l_discount) ELSE 0 END) / SUM(l_extendedprice * (1 - l_discount)) AS mkt_share
+FROM lineitem JOIN orders ON l_orderkey = o_orderkey JOIN supplier ON s_suppkey = l_suppkey JOIN nation n2 ON s_nationkey = n2.n_nationkey GROUP BY o_year ORDER BY o_year
+
+SELECT l_shipmode, COUNT(*) FILTER (WHERE o_orderpriority IN ('1-URGENT', '2-HIGH')) AS high, COUNT(*) FILTER (WHERE o_orderpriority NOT IN ('1-URGENT', '2-HIGH')) AS low
+FROM orders JOIN lineitem ON o_orderkey = l_orderkey WHERE l_shipmode IN ('MAIL', 'SHIP') AND l_commitdate < l_receiptdate AND l_shipdate < l_commitdate GROUP BY l_shipmode
+
+SELECT date_trunc('month', o_orderdate) AS month, COUNT(*) AS orders, COUNT(DISTINCT o_custkey) AS customers, SUM(o_totalprice) / COUNT(DISTINCT o_custkey) AS per_customer FROM orders GROUP BY 1
+
+WITH numbered AS (SELECT o_custkey, o_totalprice, ROW_NUMBER() OVER (PARTITION BY o_custkey ORDER BY o_orderdate, o_orderkey) AS n FROM orders)
+SELECT n AS order_number, COUNT(*) AS orders, AVG(o_totalprice) AS mean_price FROM numbered WHERE n <= 5 GROUP BY n ORDER BY n
+
+SELECT SUM(o_totalprice) FROM (SELECT o_custkey, o_totalprice, RANK() OVER (PARTITION BY o_custkey ORDER BY o_totalprice DESC) AS r FROM orders) x WHERE r = 1
+
+SELECT AVG(days) FROM (SELECT o_custkey, o_orderdate - LAG(o_orderdate) OVER (PARTITION BY o_custkey ORDER BY o_orderdate) AS days FROM orders) g WHERE days BETWEEN 0 AND 365
+
+SELECT width_bucket(o_totalprice, 0, 500000, 10) AS bucket, COUNT(*) FROM orders GROUP BY bucket ORDER BY bucket
+
+SELECT p_brand, SUM(l_quantity) AS q FROM lineitem JOIN part ON l_partkey = p_partkey WHERE p_size IN (1, 2, 3) AND p_container LIKE '%BOX' GROUP BY p_brand HAVING SUM(l_quantity) > 10 ORDER BY q DESC
+
+SELECT AVG(l_receiptdate - l_shipdate) AS days FROM lineitem
+
+SELECT l_returnflag, AVG(DATEDIFF('day', l_shipdate, l_receiptdate)) AS delay FROM lineitem GROUP BY l_returnflag
+
+SELECT COUNT(*) AS late, COUNT(*) * 1.0 / (SELECT COUNT(*) FROM lineitem) AS late_share FROM lineitem WHERE l_receiptdate > l_commitdate
+
+SELECT c_mktsegment, SUM(CASE WHEN n_orders IS NULL THEN 1 ELSE 0 END) AS no_orders FROM customer LEFT JOIN (SELECT o_custkey, COUNT(*) AS n_orders FROM orders GROUP BY o_custkey) o ON c_custkey = o_custkey GROUP BY c_mktsegment
+
+SELECT SUBSTRING(c_phone FROM 1 FOR 2) AS cntrycode, COUNT(*) AS numcust, SUM(c_acctbal) AS totacctbal FROM customer WHERE c_acctbal > 0 AND NOT EXISTS (SELECT 1 FROM orders WHERE o_custkey = c_custkey) GROUP BY cntrycode
+
+SELECT r_name, n_name, COUNT(*) AS customers FROM region LEFT JOIN nation ON n_regionkey = r_regionkey LEFT JOIN customer ON c_nationkey = n_nationkey GROUP BY ROLLUP (r_name, n_name)
+
+SELECT strftime(o_orderdate, '%Y-Q') || CAST(quarter(o_orderdate) AS VARCHAR) AS q, COUNT(*) FROM orders GROUP BY 1
+
+SELECT o_orderpriority, o_orderstatus, COUNT(*) AS n, SUM(COUNT(*)) OVER () AS total, CUME_DIST() OVER (ORDER BY COUNT(*)) AS cd FROM orders GROUP BY 1, 2
+
+SELECT o1.o_orderpriority, COUNT(*) FROM orders o1 JOIN orders o2 ON o1.o_custkey = o2.o_custkey AND o2.o_orderdate > o1.o_orderdate AND o2.o_orderdate <= o1.o_orderdate + INTERVAL 30 DAY GROUP BY 1
+
+SELECT CASE WHEN regexp_matches(o_comment, 'special.*requests') THEN 'special' ELSE 'plain' END AS kind, COUNT(*) FROM orders GROUP BY 1
+
+SELECT regexp_extract(o_clerk, '[0-9]+') AS clerk, COUNT(*) FROM orders GROUP BY 1
+
+-- refused: The column "o_orderkey" is neither grouped nor inside an aggregate
+SELECT o_orderkey, o_totalprice FROM orders ORDER BY o_totalprice DESC LIMIT 10

@@ -113,7 +113,7 @@ SELECT COUNT(*) FROM trips t WHERE EXISTS (SELECT 1 FROM zones z WHERE z.zone_id
 -- refused: A subquery in an expression
 SELECT COUNT(*) FROM trips WHERE fare_amount > (SELECT AVG(fare_amount) FROM trips)
 
--- refused: OVER (…) is not answered
+-- refused: would look at other people's. Within the rows of one it is answered
 SELECT AVG(gap) FROM (SELECT date_diff('minute', LAG(dropoff_at) OVER (PARTITION BY vendor ORDER BY pickup_at), pickup_at) AS gap FROM trips) t
 
 SELECT COUNT(*) FROM trips t WHERE t.dropoff_zone IN (SELECT o.pickup_zone FROM trips o WHERE o.rider_id = t.rider_id)
@@ -141,3 +141,56 @@ SELECT rider_id, SUM(total_amount) FROM trips GROUP BY rider_id
 SELECT MODE(payment_type) FROM trips
 
 SELECT payment_type FROM trips GROUP BY payment_type ORDER BY COUNT(*) DESC LIMIT 1
+
+SELECT EXTRACT(hour FROM pickup_at) AS hr, COUNT(*) AS trips, SUM(tip_amount) / SUM(fare_amount) AS tip_rate FROM trips WHERE payment_type = 'card' AND fare_amount > 0 GROUP BY hr ORDER BY hr
+
+SELECT z1.borough AS origin, z2.borough AS destination, COUNT(*) AS n, ROUND(AVG(trip_distance), 2) AS miles FROM trips LEFT JOIN zones z1 ON pickup_zone = z1.zone_id LEFT JOIN zones z2 ON dropoff_zone = z2.zone_id GROUP BY 1, 2
+
+SELECT vendor, date_trunc('week', pickup_at) AS wk, SUM(total_amount) AS revenue FROM trips GROUP BY ALL
+
+SELECT CASE WHEN trip_distance <= 1 THEN '0-1' WHEN trip_distance <= 3 THEN '1-3' WHEN trip_distance <= 10 THEN '3-10' ELSE '10+' END AS dist, AVG(total_amount) AS avg_total, COUNT(*) AS n FROM trips GROUP BY 1
+
+SELECT strftime(pickup_at, '%a') AS dow, COUNT(*) FROM trips GROUP BY 1
+
+SELECT date_trunc('day', pickup_at) AS d, COUNT(*) AS n, AVG(COUNT(*)) OVER (ORDER BY date_trunc('day', pickup_at) ROWS 6 PRECEDING) AS ma7 FROM trips GROUP BY 1
+
+SELECT zone, n FROM (SELECT z.zone, COUNT(*) AS n, ROW_NUMBER() OVER (ORDER BY COUNT(*) DESC) AS rn FROM trips t JOIN zones z ON z.zone_id = t.pickup_zone GROUP BY z.zone) WHERE rn <= 10
+
+SELECT APPROX_QUANTILE(fare_amount, 0.5) AS p50 FROM trips
+
+SELECT v.name, COUNT(*) FROM trips t JOIN vendors v ON v.vendor = t.vendor WHERE pickup_at::date = '2022-05-01' GROUP BY v.name
+
+-- missing: The type TIME is not answered
+SELECT COUNT(*) FROM trips WHERE pickup_at::time BETWEEN '07:00:00' AND '09:30:00'
+
+SELECT AVG(EPOCH(dropoff_at) - EPOCH(pickup_at)) / 60 AS minutes FROM trips
+
+SELECT AVG(date_diff('minute', pickup_at, dropoff_at)) FROM trips WHERE date_diff('minute', pickup_at, dropoff_at) BETWEEN 1 AND 180
+
+SELECT passenger_count, MEDIAN(tip_amount) FROM trips GROUP BY passenger_count
+
+SELECT COUNT(*) FILTER (WHERE passenger_count = 1) * 100.0 / COUNT(*) AS solo_pct FROM trips
+
+SELECT rides, COUNT(*) AS riders FROM (SELECT rider_id, COUNT(*) AS rides FROM trips GROUP BY rider_id) t GROUP BY rides
+
+SELECT AVG(wait) FROM (SELECT date_diff('minute', LAG(dropoff_at) OVER w, pickup_at) AS wait FROM trips WINDOW w AS (PARTITION BY rider_id ORDER BY pickup_at)) t WHERE wait BETWEEN 0 AND 1440
+
+-- missing: ORDER BY in a subquery in an expression is not answered
+SELECT COUNT(*) FROM trips a WHERE dropoff_zone = (SELECT b.pickup_zone FROM trips b WHERE b.rider_id = a.rider_id ORDER BY b.pickup_at LIMIT 1)
+
+SELECT payment_type, COUNT(*) FROM trips WHERE pickup_zone IN (SELECT zone_id FROM zones WHERE borough = 'Queens') GROUP BY payment_type
+
+SELECT vendor, SUM(fare_amount) AS fares, SUM(fare_amount) > 1000 AS big FROM trips GROUP BY vendor
+
+SELECT month(pickup_at) AS m, cab_type, COUNT(*) AS n FROM trips WHERE year(pickup_at) = 2022 GROUP BY m, cab_type ORDER BY m, cab_type
+
+SELECT COALESCE(cab_type, 'total') AS cab, COUNT(*) AS n, SUM(total_amount) AS s FROM trips GROUP BY ROLLUP (cab_type) ORDER BY GROUPING(cab_type), cab
+
+-- refused: TOSTARTOFHOUR is not answered
+SELECT toStartOfHour(pickup_at) AS h, count() AS c FROM trips GROUP BY h ORDER BY h
+
+SELECT round(trip_distance) AS miles, avg(fare_amount), stddev_pop(fare_amount) FROM trips WHERE trip_distance < 20 GROUP BY miles
+
+SELECT pickup_zone, COUNT(*) c FROM trips GROUP BY pickup_zone ORDER BY c DESC LIMIT 3
+
+SELECT DATE(pickup_at) AS d, payment_type, SUM(total_amount) AS s, SUM(SUM(total_amount)) OVER (PARTITION BY payment_type ORDER BY DATE(pickup_at)) AS cum FROM trips GROUP BY 1, 2

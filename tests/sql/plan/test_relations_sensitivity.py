@@ -181,6 +181,20 @@ QUERIES = [
     "SELECT code, COUNT(*) FROM (SELECT DISTINCT patient_id, code FROM labs) t GROUP BY code",
     "SELECT k, COUNT(*) FROM (SELECT patient_id, COUNT(DISTINCT ward) AS k, AVG(score) AS a FROM visits GROUP BY 1) t "
     "WHERE a >= 0 GROUP BY k",
+    # windows within the rows of one person
+    "SELECT diagnosis, COUNT(*) FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY seen) AS r "
+    "FROM visits) t WHERE r = 1 GROUP BY 1",
+    "SELECT r, COUNT(*), SUM(days) FROM (SELECT days, RANK() OVER (PARTITION BY patient_id ORDER BY ward DESC) AS r "
+    "FROM visits) t GROUP BY r",
+    "SELECT before, diagnosis, COUNT(*) FROM (SELECT diagnosis, LAG(diagnosis) OVER (PARTITION BY patient_id ORDER BY "
+    "admitted) AS before FROM visits) t GROUP BY 1, 2",
+    "SELECT COUNT(*), SUM(CLAMP(gap, 0, 99)) FROM (SELECT date_diff('day', admitted, LEAD(admitted) OVER (PARTITION BY "
+    "patient_id ORDER BY admitted)) AS gap FROM visits) t WHERE gap >= 0",
+    "SELECT SUM(total), COUNT(DISTINCT patient_id) FROM (SELECT patient_id, SUM(days) OVER (PARTITION BY patient_id "
+    "ORDER BY seen ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS total FROM visits) t WHERE total > 2",
+    f"SELECT p.ward, COUNT(*) {P} JOIN (SELECT patient_id, ward, days FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION "
+    "BY patient_id, ward ORDER BY days DESC) = 1) v ON p.id = v.patient_id GROUP BY 1",
+    "SELECT COUNT(*), SUM(n) FROM (SELECT n, COUNT(*) OVER (PARTITION BY patient_id) AS many FROM labs) t WHERE many > 1",
     # stars, WITH, UNION ALL
     "SELECT COUNT(*), SUM(days) FROM (SELECT * FROM visits WHERE days > 1) t",
     "SELECT COUNT(*), SUM(days) FROM (SELECT * EXCLUDE (score) FROM visits) t JOIN patients p ON p.id = t.patient_id",

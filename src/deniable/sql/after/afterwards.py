@@ -248,4 +248,6 @@ def _outward(ends: pa.ChunkedArray, side: int, slack: float) -> pa.ChunkedArray:
 
 
 def _moved(end: float, side: int, slack: float) -> float:
-    return side * math.inf if math.isnan(end) else end + side * abs(end) * slack
+    if math.isnan(end):
+        return side * math.inf
+    return end if math.isinf(end) else end + side * abs(end) * slack

@@ -5,22 +5,64 @@ change what it releases; so they do not change the key under which the release i
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from deniable.sql.answer.cache_key import normal_text
-from deniable.sql.tree import AggregateRef, Call, Expr, KeyRef, Output, Query
+from deniable.sql.answer.evaluate import aggregates_in
+from deniable.sql.tree import AggregateRef, Call, Expr, KeyRef, Kind, Output, Query, Statistic
 from deniable.sql.types_relations import aggregate_type
+
+_RANKED = (Statistic.QUANTILE, Statistic.MIN, Statistic.MAX)
+
+
+@dataclass(frozen=True)
+class OwnBlock:
+    """What a text that is one block by itself releases, as a block of any other text: `keys` and `aggregates`
+    say which of the text's stands at each place of the block's."""
+
+    query: Query
+    keys: tuple[int, ...]
+    aggregates: tuple[int, ...]
+
+
+def own_block(query: Query) -> OwnBlock | None:
+    """None where another text's block is not planned alike: an output of several quantiles divides their ε
+    otherwise; days that are made of aggregates are released as such."""
+    reads = [*(output.of for output in query.outputs), query.having, *(order.by for order in query.order)]
+    if any(expr is not None and (_has_days(expr) or _shares_ranks(query, expr)) for expr in reads):
+        return None
+    form, _ = canonical(replace(query, outputs=()))
+    return OwnBlock(form, tuple(_key_order(query)), tuple(_aggregate_order(query)))
+
+
+def _has_days(expr: Expr) -> bool:
+    if not isinstance(expr, Call):
+        return False
+    is_day = expr.type.kind in (Kind.DATE, Kind.TIMESTAMP)
+    return (is_day and bool(aggregates_in(expr))) or any(_has_days(arg) for arg in expr.args)
+
+
+def _shares_ranks(query: Query, expr: Expr) -> bool:
+    indices = aggregates_in(expr)
+    return len(indices) > 1 and any(query.aggregates[i].statistic in _RANKED for i in indices)
+
+
+def _key_order(query: Query) -> list[int]:
+    return sorted(range(len(query.keys)), key=lambda i: normal_text(query.keys[i].of))
+
+
+def _aggregate_order(query: Query) -> list[int]:
+    return sorted(range(len(query.aggregates)), key=lambda i: normal_text(query.aggregates[i]))
 
 
 def canonical(query: Query) -> tuple[Query, list[str]]:
     """The same release, and for each output of `query` its column there: keys, aggregates, and what else a
     block releases, the first and last day, which are made of aggregates."""
-    keys = sorted(range(len(query.keys)), key=lambda i: normal_text(query.keys[i].of))
-    aggregates = sorted(range(len(query.aggregates)), key=lambda i: normal_text(query.aggregates[i]))
+    keys, aggregates = _key_order(query), _aggregate_order(query)
     outputs = [Output(f"k{at}", KeyRef(at, query.keys[i].of.type)) for at, i in enumerate(keys)]
     types = [aggregate_type(each) for each in query.aggregates]
     outputs += [Output(f"a{at}", AggregateRef(at, types[i])) for at, i in enumerate(aggregates)]
-    made = [_moved(output.of, aggregates) for output in query.outputs if isinstance(output.of, Call)]
+    made = [_moved(output.of, keys, aggregates) for output in query.outputs if isinstance(output.of, Call)]
     others = sorted(dict.fromkeys(made), key=normal_text)
     outputs += [Output(f"d{at}", each) for at, each in enumerate(others)]
     form = Query(
@@ -33,13 +75,15 @@ def canonical(query: Query) -> tuple[Query, list[str]]:
     return form, [_place(output, keys, aggregates, others) for output in query.outputs]
 
 
-def _moved(expr: Expr, aggregates: list[int]) -> Expr:
-    """The same expression over aggregates in their new places."""
+def _moved(expr: Expr, keys: list[int], aggregates: list[int]) -> Expr:
+    """The same expression over keys and aggregates in their new places."""
     match expr:
+        case KeyRef(index, type_):
+            return KeyRef(keys.index(index), type_)
         case AggregateRef(index, type_):
             return AggregateRef(aggregates.index(index), type_)
         case Call():
-            return replace(expr, args=tuple(_moved(arg, aggregates) for arg in expr.args))
+            return replace(expr, args=tuple(_moved(arg, keys, aggregates) for arg in expr.args))
     return expr
 
 
@@ -50,5 +94,5 @@ def _place(output: Output, keys: list[int], aggregates: list[int], others: list[
         case AggregateRef(index, _):
             return f"a{aggregates.index(index)}"
         case Call():
-            return f"d{others.index(_moved(output.of, aggregates))}"
+            return f"d{others.index(_moved(output.of, keys, aggregates))}"
     raise AssertionError("A block releases keys and aggregates only.")

@@ -14,6 +14,7 @@ from deniable import checks
 from deniable.loss import Composed, Loss, exact
 from deniable.mechanism import Error, Random
 from deniable.sql import arrays
+from deniable.sql.after.canonical import OwnBlock, own_block
 from deniable.sql.after.reach import MANY_ROWS, levels
 from deniable.sql.answer.like_noises import RootLine, line
 from deniable.sql.answer.table import GroupReader, Released, answer
@@ -22,10 +23,12 @@ from deniable.sql.plan.noise import Family, IntegerSensitivity, Noise
 from deniable.sql.plan.plan import Plan
 from deniable.sql.plan.quantiles import Rank
 from deniable.sql.plan.settled import Settled
-from deniable.sql.tree import AggregateRef, Result
+from deniable.sql.tree import AggregateRef, Bounding, Result
 from deniable.units import Unit
 
 Limits = tuple[pa.Table, pa.Table]
+MOST_GROUPS = 1_000
+"""Of larger answers no block is kept beside them: its intervals at several levels would outweigh them."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +65,14 @@ class CellNoise:
 class ReleasedBlock:
     """A released table. `limits` hold, by level m, an interval around every number that fails with
     probability β/m, β that of the text's confidence. `bounds` were found privately. `noises` are those of the
-    columns whose cells are off by one noise each and by nothing else."""
+    columns whose cells are off by one noise each and by nothing else. `bounding` is what the intervals assume
+    of people with many rows."""
 
     table: pa.Table
     limits: Mapping[int, Limits]
     bounds: Mapping[str, tuple[float, float]]
     noises: Mapping[str, CellNoise] = field(default_factory=dict)
+    bounding: Bounding | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -75,6 +80,7 @@ class ReleasedBlock:
             "limits": {str(m): [packed(low), packed(high)] for m, (low, high) in self.limits.items()},
             "bounds": {name: list(pair) for name, pair in self.bounds.items()},
             "noises": {name: noise.to_dict() for name, noise in self.noises.items()},
+            "bounding": None if self.bounding is None else vars(self.bounding),
         }
 
     @classmethod
@@ -82,7 +88,8 @@ class ReleasedBlock:
         limits = {int(m): (unpacked(low), unpacked(high)) for m, (low, high) in said["limits"].items()}
         bounds = {name: (pair[0], pair[1]) for name, pair in said["bounds"].items()}
         noises = {name: CellNoise.from_dict(each) for name, each in said.get("noises", {}).items()}
-        return cls(unpacked(said["table"]), limits, bounds, noises)
+        bounding = Bounding(**said["bounding"]) if said.get("bounding") else None
+        return cls(unpacked(said["table"]), limits, bounds, noises, bounding)
 
 
 @dataclass(frozen=True)
@@ -117,12 +124,61 @@ class Blocks:
         return tuple(released_block(*plan.groups(data, rng)) for plan in self.plans)
 
 
-def released_block(settled: Settled, groups: list[Released]) -> ReleasedBlock:
+@dataclass(frozen=True)
+class WithBlock:
+    """A plan whose numbers are read twice: as its own answer, and as the block that other texts may read.
+
+    Guarantee: `plan.loss`, for the plan's unit: both are computed from the same noisy integers.
+    Assumes:   what the plan assumes.
+    Error:     the plan's.
+    Reference: docs/theory/curator.md (post-processing).
+    """
+
+    plan: Plan
+
+    @property
+    def loss(self) -> Loss:
+        return self.plan.loss
+
+    @property
+    def unit(self) -> Unit:
+        return self.plan.unit
+
+    def error(self, confidence: float = 0.95) -> Error | None:
+        return self.plan.error(confidence)
+
+    def fits(self, data: object) -> None:
+        self.plan.fits(data)
+
+    def __call__(self, data: Engine, *, rng: Random) -> tuple[Result, ReleasedBlock | None]:
+        settled, groups = self.plan.groups(data, rng)
+        own = own_block(self.plan.query)
+        few = own is not None and len(groups) <= MOST_GROUPS
+        return answer(settled, groups), _own_released(own, settled, groups) if own and few else None
+
+
+def block_plan(plan: Plan, own: OwnBlock) -> Plan:
+    """The same plan as the block's: what is measured stays where it is."""
+    places = {key: at for at, key in enumerate(own.keys)}
+    sets = [replace(each, keys=tuple(sorted(places[i] for i in each.keys))) for each in plan.sets]
+    stands = tuple(plan.stands[i] for i in own.aggregates)
+    return replace(plan, query=own.query, stands=stands, sets=tuple(sets))
+
+
+def _own_released(own: OwnBlock, settled: Settled, groups: list[Released]) -> ReleasedBlock:
+    moved = [replace(group, keys=tuple(group.keys[i] for i in own.keys)) for group in groups]
+    return released_block(replace(settled, plan=block_plan(settled.plan, own)), moved, spare=True)
+
+
+def released_block(settled: Settled, groups: list[Released], *, spare: bool = False) -> ReleasedBlock:
+    """`spare`: with intervals at few levels, as somewhat wider ones serve what may never be asked."""
     result = answer(settled, groups)
-    numbers = len(result.low)
-    limits = {m: _limits(settled, groups, m) for m in levels(result.table.num_rows, numbers)}
+    many = levels(result.table.num_rows, len(result.low))
+    chosen = sorted({4, many[-1]}) if spare else many[1:]
+    limits = {1: (_table(result, result.low, set()), _table(result, result.high, set()))}
+    limits |= {m: _limits(settled, groups, m) for m in chosen}
     noises = _noises(settled) if result.table.num_rows <= MANY_ROWS else {}
-    return ReleasedBlock(result.table, limits, dict(result.bounds), noises)
+    return ReleasedBlock(result.table, limits, dict(result.bounds), noises, result.bounding)
 
 
 def _noises(settled: Settled) -> dict[str, CellNoise]:

@@ -58,8 +58,9 @@ def table_name(index: int) -> str:
     return f"{TABLE}{index}"
 
 
-def split_query(text: str, schema: Schema, unit: Unit) -> SplitQuery:
-    """What `text` asks of private tables and of what is released of them.
+def split_query(text: str, schema: Schema, unit: Unit, *, apart: bool = False) -> SplitQuery:
+    """What `text` asks of private tables and of what is released of them; `apart`: a text that is one block
+    by itself is taken apart as well.
 
     >>> from deniable.sql.schema.declare import ColumnInfo, TableInfo
     >>> from deniable.sql.types import TEXT
@@ -73,7 +74,7 @@ def split_query(text: str, schema: Schema, unit: Unit) -> SplitQuery:
     clause.check(unit)
     tree = syntax(text, schema.names)
     try:
-        return _split(tree, schema, unit)
+        return _split_apart(tree, schema, unit) if apart else _split(tree, schema, unit)
     except InvalidQuery as refusal:
         meant = hints.of_call(str(refusal), text, schema.names)
         raise InvalidQuery(meant or hints.reworded(str(refusal), tree)) from None
@@ -93,6 +94,11 @@ def _split(tree: exp.Expr, schema: Schema, unit: Unit) -> SplitQuery:
     if kind is _Kind.BLOCK and isinstance(tree, exp.Select) and not says_more(tree):
         return _one(sources, tree, splitter)
     return splitter.split_query(sources, tree)
+
+
+def _split_apart(tree: exp.Expr, schema: Schema, unit: Unit) -> SplitQuery:
+    check_reserved(tree)
+    return _Splitter().split_query(Sources(schema, unit), tree)
 
 
 def _one(sources: Sources, tree: exp.Expr, splitter: _Splitter) -> SplitQuery:

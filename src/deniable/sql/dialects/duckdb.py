@@ -130,6 +130,9 @@ class DuckDB(Dialect):
     def found(self, text: str, pattern: str) -> str:
         return f"regexp_matches({text}, {self.text(pattern)})"
 
+    def extracted(self, text: str, pattern: str, bracket: int) -> str:
+        return f"regexp_extract({text}, {self.text(pattern)}, {bracket})"
+
     def trimmed(self, text: str) -> str:
         return f"trim({text}, ' \t\r\n')"
 

@@ -151,6 +151,13 @@ class Postgres(Dialect):
         # In the language "C" no letters are folded and no classes are the database's own.
         return f'(({text} COLLATE "C") ~ {self.text(pattern)})'
 
+    def extracted(self, text: str, pattern: str, bracket: int) -> str:
+        def body(x: str) -> str:
+            parts = f'regexp_match({x} COLLATE "C", {self.text(f"({pattern})")})'
+            return f"CASE WHEN {x} IS NOT NULL THEN coalesce(({parts})[{bracket + 1}], '') END"
+
+        return self.let([text], body)
+
     def trimmed(self, text: str) -> str:
         return f"btrim(CAST({text} AS text), ' \t\r\n')"
 

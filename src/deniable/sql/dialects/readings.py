@@ -72,6 +72,10 @@ class Readings(ABC):
     def found(self, text: str, pattern: str) -> str:
         """Whether a pattern of the common grammar is found in the text."""
 
+    @abstractmethod
+    def extracted(self, text: str, pattern: str, bracket: int) -> str:
+        """What a bracket of the first match holds, 0 for all of it; '' where there is none."""
+
     def trimmed(self, text: str) -> str:
         """Without the blanks around it."""
         return f"btrim({text}, ' \t\r\n')"

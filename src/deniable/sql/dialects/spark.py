@@ -173,6 +173,9 @@ class Spark(Dialect):
         r"""Java's $ also matches before a last line break, its \z does not."""
         return f"({text} RLIKE {self.text(self._exact(pattern))})"
 
+    def extracted(self, text: str, pattern: str, bracket: int) -> str:
+        return f"regexp_extract({text}, {self.text(self._exact(pattern))}, {bracket})"
+
     def _exact(self, pattern: str) -> str:
         return re.sub(r"(?<!\\)((?:\\\\)*)\$", r"\1\\z", pattern)
 

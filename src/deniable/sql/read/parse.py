@@ -85,8 +85,26 @@ def _double_quoted(text: str) -> str:
 
 def check_nodes(tree: exp.Expr) -> None:
     """Every node and part of what reads private tables is known."""
-    for node in tree.walk():
-        _check_node(node)
+    for node in tree.walk(prune=lambda each: isinstance(each, exp.Window)):
+        if isinstance(node, exp.Window):
+            _check_window(node, tree)
+        else:
+            _check_node(node)
+
+
+def _check_window(window: exp.Expr, tree: exp.Expr) -> None:
+    """A window stands in what SELECT lists, or in QUALIFY, of a query inside: there it is read within the
+    rows of one unit (`relations.own_windows`)."""
+    node = window
+    while node.parent is not None and not isinstance(node.parent, exp.Select):
+        node = node.parent
+    if node.parent in (None, tree) or node.arg_key not in ("expressions", "qualify"):
+        refuse_node(window)
+    function = window.this
+    own = [*function.iter_expressions()] if type(function) in WINDOW_FUNCTIONS else [function]
+    for part in (*own, *(child for child in window.iter_expressions() if child is not function)):
+        if not isinstance(part, exp.WindowSpec):
+            check_nodes(part)
 
 
 def _check_text(text: str) -> None:
@@ -105,6 +123,12 @@ def _check_text(text: str) -> None:
     _check_tokens(tokens)
 
 
+_INSTEAD = {
+    "PIVOT": "Write SELECT a, COUNT(*) FILTER (WHERE b = 'x') AS x, COUNT(*) FILTER (WHERE b = 'y') AS y FROM … GROUP BY a."
+}
+"""What to write for a statement that is none of these."""
+
+
 def _check_tokens(tokens: list[str]) -> None:
     while tokens and tokens[-1] == ";":
         tokens.pop()
@@ -115,7 +139,10 @@ def _check_tokens(tokens: list[str]) -> None:
     if ";" in tokens:
         refuse("Expected one statement, got more than one.", "Ask them one by one.")
     if tokens[0] not in ("SELECT", "WITH", "(", "FROM"):
-        refuse(f"{shown(tokens[0])} is not answered: only a query that begins with SELECT or WITH is.")
+        way_out = _INSTEAD.get(tokens[0], "")
+        refuse(
+            f"{shown(tokens[0])} is not answered: only a query that begins with SELECT or WITH is.", way_out
+        )
     if _nesting(tokens) > MAX_NESTING:
         refuse(f"Expected a query nested at most {MAX_NESTING} deep.", "Use WITH to name its parts.")
 
@@ -213,6 +240,17 @@ _FLAGS = {
 _UNARY = {"this"}
 
 # Every node that may occur, with the parts of it that may be set.
+WINDOW_FUNCTIONS = (
+    exp.RowNumber,
+    exp.Rank,
+    exp.DenseRank,
+    exp.Lag,
+    exp.Lead,
+    exp.FirstValue,
+    exp.LastValue,
+)
+"""Of which only a window makes sense."""
+
 ALLOWED: dict[type[exp.Expr], set[str]] = {
     exp.Select: {
         "with_",
@@ -226,7 +264,9 @@ ALLOWED: dict[type[exp.Expr], set[str]] = {
         "order",
         "limit",
         "offset",
+        "qualify",
     },
+    exp.Qualify: _UNARY,
     exp.Values: {"expressions", "alias"},
     exp.Union: {"with_", "this", "expression", "order", "limit", "offset", "distinct"},
     exp.Intersect: {"with_", "this", "expression", "order", "limit", "offset", "distinct"},
@@ -243,6 +283,8 @@ ALLOWED: dict[type[exp.Expr], set[str]] = {
     exp.Rollup: {"expressions"},
     exp.Cube: {"expressions"},
     exp.GroupingSets: {"expressions"},
+    exp.Grouping: {"expressions"},
+    exp.GroupingId: {"expressions"},
     exp.Having: _UNARY,
     exp.Order: {"expressions"},
     exp.Ordered: {"this", "desc", "nulls_first"},
@@ -298,6 +340,7 @@ ALLOWED: dict[type[exp.Expr], set[str]] = {
     exp.Trunc: {"this", "decimals"},
     exp.SplitPart: {"this", "delimiter", "part_index"},
     exp.StrPosition: {"this", "substr"},
+    exp.RegexpExtract: {"this", "expression", "group", "null_if_pos_overflow"},
     exp.Pad: {"this", "expression", "fill_pattern", "is_left"},
     exp.Pi: set(),
     exp.DateAdd: {"this", "expression", "unit"},

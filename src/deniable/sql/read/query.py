@@ -19,7 +19,7 @@ from deniable.sql.read.expressions.coercion import condition
 from deniable.sql.read.expressions.float_keys import as_key
 from deniable.sql.read.expressions.translator import Translator
 from deniable.sql.read.names import NO_SUBQUERY, Scope, domain, fold, is_subquery
-from deniable.sql.read.parse import parse, refuse, shown
+from deniable.sql.read.parse import PARTS, parse, refuse, shown
 from deniable.sql.read.relations.from_clause import Sources, rows_of
 from deniable.sql.read.relations.per_unit import aliases, has_aggregate, meant, plain
 from deniable.sql.read.relations.unit_types import check_units
@@ -27,6 +27,7 @@ from deniable.sql.schema.declare import Schema
 from deniable.sql.tree import (
     Aggregate,
     AggregateRef,
+    Call,
     Expr,
     Key,
     KeyRef,
@@ -37,6 +38,7 @@ from deniable.sql.tree import (
     Query,
     Relation,
 )
+from deniable.sql.types import BOOLEAN, INTEGER
 from deniable.sql.types_relations import aggregate_type, hoisted, prune, read
 from deniable.units import Unit
 
@@ -72,6 +74,8 @@ def query_of(sources: Sources, tree: exp.Expr) -> Query:
         refuse(
             "UNION ALL at the top of a query is not answered.", "Put it into FROM (…) and aggregate over it."
         )
+    if tree.args.get("qualify"):
+        refuse("QUALIFY is not answered.", PARTS["qualify"][1])
     sources = sources.with_ctes(tree)
     scope = rows_of(sources, tree)
     if not scope.private:
@@ -92,6 +96,8 @@ class _Answer:
     select: exp.Select
     keys: list[Key] = field(default_factory=list)
     aggregates: list[Aggregate] = field(default_factory=list)
+    marks: dict[int, int] = field(default_factory=dict)
+    """For keys that GROUPING asks about, the key that marks the sets which group by them."""
 
     def query(self) -> Query:
         if len(self.select.expressions) > MAX_OUTPUTS:
@@ -105,7 +111,8 @@ class _Answer:
         order = tuple(self._order(translator, outputs))
         limit, offset = (_number(self.select.args.get(part), part) for part in ("limit", "offset"))
         relation, keys, aggregates = self._columns()
-        return Query(relation, keys, aggregates, tuple(outputs), sets, test, order, limit, offset or 0)
+        marked = tuple(self._with_marks(group) for group in sets)
+        return Query(relation, keys, aggregates, tuple(outputs), marked, test, order, limit, offset or 0)
 
     def _columns(self) -> tuple[Relation, tuple[Key, ...], tuple[Aggregate, ...]]:
         """The relation with the columns that are read and no others; subqueries in
@@ -204,6 +211,33 @@ class _Answer:
             self.scope.find(node).name if isinstance(node, exp.Column) else ""
         )
 
+    def _grouping(self, node: exp.Expr) -> Expr:
+        """GROUPING(a, b): a binary digit for each, 1 where a row sums over it."""
+        digits = [self._is_total(self._grouped(plain(part))) for part in node.expressions]
+        number: Expr = digits[0] if digits else Literal(0, INTEGER)
+        for digit in digits[1:]:
+            twice = Call("multiply", (number, Literal(2, INTEGER)), INTEGER)
+            number = Call("add", (twice, digit), INTEGER)
+        return number
+
+    def _grouped(self, node: exp.Expr) -> int:
+        key = self._as_key(meant(node, self.scope, self.select))
+        if key is None:
+            refuse("GROUPING expects what stands in GROUP BY.", "Write it as it stands there.")
+        return key.index
+
+    def _is_total(self, index: int) -> Expr:
+        """A mark is a public key of one value, which the sets that group by `index` have: NULL elsewhere."""
+        if index not in self.marks:
+            self.marks[index] = len(self.keys)
+            self.keys.append(Key(f"_grouping{index}", Literal(index, INTEGER), (index,)))
+        mark = KeyRef(self.marks[index], INTEGER)
+        missing = Call("is_null", (mark,), BOOLEAN)
+        return Call("case", (missing, Literal(1, INTEGER), Literal(0, INTEGER)), INTEGER)
+
+    def _with_marks(self, group: tuple[int, ...]) -> tuple[int, ...]:
+        return (*group, *sorted(self.marks[i] for i in group if i in self.marks))
+
     # -------------------------------------------------------------------------------------------- outputs
 
     def _as_key(self, node: exp.Expr) -> KeyRef | None:
@@ -215,6 +249,8 @@ class _Answer:
         return None
 
     def _leaf(self, node: exp.Expr) -> Expr | None:
+        if isinstance(node, (exp.Grouping, exp.GroupingId)):
+            return self._grouping(node)
         moment = extreme_time(node, self.scope)
         if moment is not None:
             return time_of(self._noted(moment[0]), moment[1])

@@ -18,10 +18,27 @@ def rewritten(tree: exp.Expr) -> exp.Expr:
         if cast.to.is_type("interval") and isinstance(cast.this, exp.Literal):
             cast.replace(exp.Interval(this=cast.this.copy()))
     for select in list(tree.find_all(exp.Select)):
+        _without_names(select)
         _without_unnest(select)
         _without_lateral(select)
     _name_series(tree)
     return tree
+
+
+def _without_names(select: exp.Select) -> None:
+    """SUM(x) OVER w … WINDOW w AS (PARTITION BY a ORDER BY b): each window in full."""
+    named = {str(window.this.name).lower(): window for window in select.args.get("windows") or []}
+    for window in select.find_all(exp.Window):
+        base = named.get(str(window.args.get("alias") or "").strip('"').lower())
+        if base is None or window in named.values() or base.args.get("alias"):
+            continue
+        for part in ("partition_by", "order", "spec"):
+            if not window.args.get(part) and base.args.get(part):
+                value = base.args[part]
+                window.set(part, [each.copy() for each in value] if isinstance(value, list) else value.copy())
+        window.set("alias", None)
+    if not any(window.args.get("alias") for window in select.find_all(exp.Window)):
+        select.set("windows", None)
 
 
 def _without_unnest(select: exp.Select) -> None:

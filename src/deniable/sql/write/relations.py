@@ -15,6 +15,8 @@ Operators are in `expressions`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.tree import (
     Aggregate,
@@ -25,8 +27,11 @@ from deniable.sql.tree import (
     Filter,
     Join,
     JoinKind,
+    Kind,
     Listed,
     Literal,
+    Order,
+    OwnWindow,
     PerUnit,
     Project,
     Relation,
@@ -36,6 +41,7 @@ from deniable.sql.tree import (
     Union,
 )
 from deniable.sql.types import BOOLEAN as BOOLEAN
+from deniable.sql.types import INTEGER
 from deniable.sql.types_relations import columns, has_unit
 from deniable.sql.write.expressions import operation
 
@@ -55,7 +61,52 @@ def expression(expr: Expr, dialect: Dialect) -> str:
             return _scalar(expr.relation, expr.aggregates, expression(expr.value, dialect), dialect)
         case Among():
             return _among(expr, dialect)
+        case OwnWindow():
+            return _own_window(expr, dialect)
     raise TypeError(f"A reference to a released result cannot be rendered: {expr!r}.")
+
+
+# ------------------------------------------------------------------------------------ a unit's own rows in order
+
+
+def _own_window(of: OwnWindow, dialect: Dialect) -> str:
+    keys = ", ".join([dialect.quote(UNIT), *(expression(key, dialect) for key in of.keys)])
+    order = [_ordered(each, dialect) for each in of.order]
+    order += [text for each in of.ties for text in _tie(each, dialect)]
+    parts = [f"PARTITION BY {keys}", *([f"ORDER BY {', '.join(order)}"] if order else []), of.frame]
+    over = f" OVER ({' '.join(part for part in parts if part)})"
+    if of.aggregate is not None:
+        return _own(_without_filter(of.aggregate), dialect, over)
+    args = [expression(arg, dialect) for arg in of.args]
+    if of.op in ("lag", "lead"):
+        args.insert(1, str(of.offset))
+    call = f"{of.op.upper()}({', '.join(args)}){over}"
+    return call if of.args else f"CAST({call} AS BIGINT)"
+
+
+def _ordered(of: Order, dialect: Dialect) -> str:
+    """Texts by their bytes, and NULLs where it is said: engines differ in both."""
+    by = expression(of.by, dialect)
+    by = dialect.by_bytes(by) if of.by.type.kind is Kind.TEXT else by
+    return f"{by} {'DESC' if of.descending else 'ASC'} NULLS {'FIRST' if of.nulls_first else 'LAST'}"
+
+
+def _tie(of: Order, dialect: Dialect) -> list[str]:
+    """Zeros of both signs are equal floats, but not equal texts."""
+    texts = [_ordered(of, dialect)]
+    if of.by.type.kind is Kind.FLOAT:
+        written = dialect.by_bytes(dialect.as_text(expression(of.by, dialect)))
+        texts.append(f"{written} ASC NULLS LAST")
+    return texts
+
+
+def _without_filter(of: Aggregate) -> Aggregate:
+    """Spark has no FILTER in a window: what does not count is NULL instead."""
+    if of.where is None:
+        return of
+    value = Literal(1, INTEGER) if of.of is None else of.of
+    chosen = Call("case", (of.where, value, Literal(None, value.type)), value.type)
+    return replace(of, of=chosen, where=None)
 
 
 # ---------------------------------------------------------------------------------------------- public tables
@@ -164,9 +215,9 @@ def _per_unit(of: PerUnit, dialect: Dialect) -> str:
     return f"SELECT {_items(of, items, dialect)} FROM ({relation(of.of, dialect)}) AS t GROUP BY {groups}"
 
 
-def _own(of: Aggregate, dialect: Dialect) -> str:
+def _own(of: Aggregate, dialect: Dialect, over: str = "") -> str:
     """A unit's own aggregate, exact: whole numbers are summed in a wider type, in any order the same."""
-    where = f" FILTER (WHERE {expression(of.where, dialect)})" if of.where is not None else ""
+    where = f" FILTER (WHERE {expression(of.where, dialect)})" if of.where is not None else over
     if of.of is None:
         return f"CAST(COUNT(*){where} AS BIGINT)"
     x = expression(of.of, dialect)

@@ -85,6 +85,10 @@ def regexp(call: Call, args: list[str], dialect: Dialect) -> str:
     return dialect.found(args[0], _value(call, 1))
 
 
+def regexp_extract(call: Call, args: list[str], dialect: Dialect) -> str:
+    return dialect.extracted(args[0], _value(call, 1), int(_value(call, 2)))
+
+
 def like(call: Call, args: list[str], dialect: Dialect) -> str:
     return f"({args[0]} LIKE {args[1]} ESCAPE '!')"
 
@@ -345,6 +349,7 @@ RULES: dict[str, Rule] = {
     "position": position,
     "pad": pad,
     "regexp": regexp,
+    "regexp_extract": regexp_extract,
     "like": like,
     "starts_with": starts_with,
     "ends_with": ends_with,

@@ -13,7 +13,7 @@ of the text.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from deniable.sql.read.parse import refuse
@@ -46,6 +46,26 @@ class _Piece:
     first: frozenset[int]
     empty: bool = False
     endless: bool = False
+    loose: frozenset[int] = frozenset()
+    """The characters of what may match more or less of a text."""
+
+
+def part_pattern(given: str, group: int) -> tuple[str, int]:
+    """A pattern that matches a text in one way only, and the number of the bracket `group` of it, 0 for all
+    of the match.
+
+    RE2 and Java take the first way to match, PostgreSQL the longest. Here there is one from each place: no
+    alternatives, and what may match more or less of a text cannot begin what follows it. So as many as can be
+    are taken, for with fewer the next character is one that nothing which follows begins with."""
+    if len(given) > 256:
+        refuse("A pattern has at most 256 characters.")
+    reader = _Reader(given, fold=False, one_way=True)
+    piece = reader.choice(outer=True)
+    if reader.rest:
+        _refuse("a bracket that is not opened")
+    if group > len(reader.brackets):
+        refuse(f"The pattern has {len(reader.brackets)} brackets, and number {group} is asked for.")
+    return piece.text, 0 if group == 0 else reader.brackets[group - 1]
 
 
 def pattern(given: str, *, fold: bool = False) -> Pattern:
@@ -80,8 +100,11 @@ def _times(repetition: re.Match[str]) -> tuple[int, int | None]:
 class _Reader:
     """Reads a pattern from left to right, and writes it anew."""
 
-    def __init__(self, given: str, fold: bool) -> None:
-        self.rest, self.fold, self.pieces = given, fold, 0
+    def __init__(self, given: str, fold: bool, *, one_way: bool = False) -> None:
+        self.rest, self.fold, self.pieces, self.one_way = given, fold, 0, one_way
+        self.opened = 0
+        self.brackets: list[int] = []
+        """The numbers, among all that are written anew, of those that the pattern counts."""
 
     def take(self) -> str:
         sign, self.rest = self.rest[:1], self.rest[1:]
@@ -91,11 +114,14 @@ class _Reader:
         """a|b|c"""
         parts = [self.sequence(outer=outer)]
         while self.rest.startswith("|"):
+            if self.one_way:
+                _refuse("alternatives, of which a part is to be taken,")
             self.take()
             parts.append(self.sequence(outer=outer))
         first = frozenset().union(*(part.first for part in parts))
         text = "|".join(part.text for part in parts)
-        return _Piece(text, first, any(p.empty for p in parts), any(p.endless for p in parts))
+        loose = frozenset().union(*(part.loose for part in parts))
+        return _Piece(text, first, any(p.empty for p in parts), any(p.endless for p in parts), loose)
 
     def sequence(self, *, outer: bool) -> _Piece:
         pieces: list[_Piece] = []
@@ -104,17 +130,16 @@ class _Reader:
             self.pieces += 1
             if self.pieces > MOST:
                 _refuse("so many pieces")
-        _check_repetitions(pieces)
-        first: frozenset[int] = frozenset()
-        for piece in pieces:
-            first |= piece.first
-            if not piece.empty:
-                break
+        if self.one_way:
+            _check_one_way(pieces)
+        else:
+            _check_repetitions(pieces)
         return _Piece(
             "".join(piece.text for piece in pieces),
-            first,
+            _following(pieces),
             all(p.empty for p in pieces),
             any(p.endless for p in pieces),
+            frozenset().union(*(p.loose for p in pieces)),
         )
 
     def piece(self, *, first: bool, outer: bool) -> _Piece:
@@ -133,9 +158,12 @@ class _Reader:
         return self.repeated(self.single(sign))
 
     def group(self) -> _Piece:
+        self.opened += 1
         if self.rest.startswith("?:"):
             self.rest = self.rest[2:]
-        elif self.rest.startswith("?"):
+        elif not self.rest.startswith("?"):
+            self.brackets.append(self.opened)
+        if self.rest.startswith("?"):
             _refuse("(?")
         inside = self.choice()
         if self.take() != ")":
@@ -144,9 +172,9 @@ class _Reader:
             self.take()
             if inside.endless:
                 _refuse("a repetition of a repetition")
-            inside = _Piece(f"({inside.text})?", inside.first, empty=True)
+            inside = _Piece(f"({inside.text})?", inside.first, empty=True, loose=inside.loose | inside.first)
         else:
-            inside = _Piece(f"({inside.text})", inside.first, inside.empty, inside.endless)
+            inside = replace(inside, text=f"({inside.text})")
         if self.rest[:1] in ("*", "+", "{", "?"):
             _refuse("a repeated bracket")
         return inside
@@ -215,7 +243,25 @@ class _Reader:
         if max(low, high or 0) > MOST or (high is not None and low > high):
             _refuse("such a repetition")
         varies = high is None or (low < high and high > 8)
-        return _Piece(of.text + match[0], of.first, low == 0, varies)
+        loose = of.first if low != high else frozenset()
+        return _Piece(of.text + match[0], of.first, low == 0, varies, loose)
+
+
+def _following(pieces: list[_Piece]) -> frozenset[int]:
+    """What the next piece that is not empty may begin with."""
+    first: frozenset[int] = frozenset()
+    for piece in pieces:
+        first |= piece.first
+        if not piece.empty:
+            break
+    return first
+
+
+def _check_one_way(pieces: list[_Piece]) -> None:
+    """Nothing is tried twice from one place, so that the repetitions may be many."""
+    for at, piece in enumerate(pieces):
+        if piece.loose & _following(pieces[at + 1 :]):
+            _refuse("a part that may end where the next one begins, of which a part is to be taken,")
 
 
 def _check_repetitions(pieces: list[_Piece]) -> None:
@@ -224,12 +270,7 @@ def _check_repetitions(pieces: list[_Piece]) -> None:
     for at, piece in enumerate(pieces):
         if not piece.endless:
             continue
-        following: frozenset[int] = frozenset()
-        for later in pieces[at + 1 :]:
-            following |= later.first
-            if not later.empty:
-                break
-        unsure += bool(piece.first & following) or piece.text.startswith("(")
+        unsure += bool(piece.first & _following(pieces[at + 1 :])) or piece.text.startswith("(")
     if unsure > 1:
         _refuse("two repetitions that may share characters")
 

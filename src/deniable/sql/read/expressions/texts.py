@@ -9,7 +9,7 @@ from sqlglot import expressions as exp
 
 from deniable.sql import types
 from deniable.sql.read.expressions.coercion import NodeReader, a_text, convert, negation, string, whole
-from deniable.sql.read.expressions.patterns import pattern
+from deniable.sql.read.expressions.patterns import part_pattern, pattern
 from deniable.sql.read.parse import refuse
 from deniable.sql.tree import Call, Expr, Kind, Literal
 from deniable.sql.types import BOOLEAN, INTEGER, TEXT
@@ -183,6 +183,19 @@ def _found(x: Expr, shape: str) -> Expr:
     return Call("regexp", (x, Literal(shape, types.text(len(shape)))), BOOLEAN)
 
 
+def _extract(of: NodeReader, node: exp.Expr) -> Expr:
+    """regexp_extract(a, 'p' [, 1]): the first match, or what a bracket of it holds; '' where there is none."""
+    x = a_text(of(node.this), "REGEXP_EXTRACT")
+    group = node.args.get("group")
+    number = 0 if group is None else whole(group, "REGEXP_EXTRACT", 0, 9)
+    shape, bracket = part_pattern(string(node.args["expression"], "A pattern"), number)
+    return Call(
+        "regexp_extract",
+        (x, Literal(shape, types.text(max(1, len(shape)))), Literal(bracket, INTEGER)),
+        x.type,
+    )
+
+
 def _split(of: NodeReader, node: exp.Expr) -> Expr:
     x, by = a_text(of(node.this), "SPLIT_PART"), string(node.args.get("delimiter"), "SPLIT_PART")
     if not by:
@@ -221,6 +234,7 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.DPipe: _concat,
     exp.Concat: _concat,
     exp.Replace: _replace,
+    exp.RegexpExtract: _extract,
     exp.RegexpLike: _regexp,
     exp.RegexpILike: _regexp,
     exp.SimilarTo: _similar,

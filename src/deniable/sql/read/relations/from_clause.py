@@ -24,6 +24,7 @@ from deniable.sql.read.expressions.translator import Translator
 from deniable.sql.read.names import Field, Scope, domain, fold
 from deniable.sql.read.parse import PARTS, refuse, refuse_node, shown
 from deniable.sql.read.relations.joins import Meeting, apart, bounded_readings, conjuncts, pairs_of
+from deniable.sql.read.relations.own_windows import with_windows
 from deniable.sql.read.relations.per_unit import has_aggregate, per_unit, plain
 from deniable.sql.read.relations.public_subqueries import read_public
 from deniable.sql.read.relations.series import listed_rows, series
@@ -171,6 +172,8 @@ def _lookup(sources: Sources, node: exp.Expr, outer: Scope) -> Expr:
     inner = replace(sources, inside=True)
 
     def rows(select: exp.Select) -> Scope:
+        if select.args.get("qualify"):
+            refuse("QUALIFY in a subquery in an expression is not answered.", "Use a subquery in FROM.")
         return rows_of(inner.with_ctes(select), select)
 
     def names(select: exp.Select) -> list[Scope]:
@@ -414,7 +417,7 @@ def subquery(sources: Sources, node: exp.Expr) -> Scope:
         return _set_operation(sources.with_ctes(node), node)
     if not isinstance(node, exp.Select):
         refuse(f"{type(node).__name__.upper()} in FROM is not answered.", "Write a SELECT.")
-    scope = rows_of(sources.with_ctes(node), node)
+    scope, node = with_windows(rows_of(sources.with_ctes(node), node), node, sources.unit)
     has_groups = (
         node.args.get("group") or node.args.get("distinct") or any(has_aggregate(e) for e in node.expressions)
     )

@@ -43,7 +43,8 @@ class Obstacle:
 
 
 NO_EQUALITY = Obstacle(
-    "A join without an equality between its two sides is not answered.", "Use JOIN … ON a.x = b.x."
+    "A join without an equality between its two sides is not answered.",
+    "Use JOIN … ON a.x = b.x; for each of a few days or edges write COUNT(*) FILTER (WHERE x <= DATE '2026-01-01').",
 )
 
 

@@ -162,7 +162,7 @@ class _Groups:
     def bounds(self) -> dict[str, Interval]:
         """Of every column of the grouped rows."""
         keys = {f"k{i}": self.scope.interval(key) for i, key in enumerate(self.keys)}
-        return keys | {f"a{i}": _inner_bounds(each, self.max_rows) for i, each in enumerate(self.aggregates)}
+        return keys | {f"a{i}": inner_bounds(each, self.max_rows) for i, each in enumerate(self.aggregates)}
 
 
 def _is_unit_alone(scope: Scope, node: exp.Expr) -> bool:
@@ -219,7 +219,7 @@ def _sign(low: Fraction | None, high: Fraction | None) -> Interval:
     return Interval(Fraction(0) if positive else None, Fraction(0) if negative else None)
 
 
-def _inner_bounds(made: Aggregate, max_rows: int | None) -> Interval:
+def inner_bounds(made: Aggregate, max_rows: int | None) -> Interval:
     """Of a unit's own aggregate: counts are not negative, sums of numbers of one sign keep it, the others
     stay within. A unit counts with at most the rows that the owner declared for one, here as everywhere: what
     is above is clamped to it."""
