@@ -10,7 +10,7 @@ from deniable.learn.recipes.linear import LinearDescent
 from deniable.learn.recipes.maps import PICTURES, Map, pictures
 
 SETTINGS = {
-    1.0: LinearDescent(steps=30, learning_rate=150, clip=0.3, intercept=False),
+    1.0: LinearDescent(steps=30, learning_rate=200, clip=0.3, intercept=False),
     3.0: LinearDescent(steps=40, learning_rate=250, clip=0.3, intercept=False),
     8.0: LinearDescent(steps=60, learning_rate=400, clip=0.3, intercept=False),
 }
