@@ -81,12 +81,13 @@ def test_mnist_has_a_row_for_every_epsilon(tmp_path: Path, monkeypatch: pytest.M
     assert [row[2] for row in report.rows] == [97.0, None, None, None, 98.7]
 
 
-def test_cifar_stands_beside_both_papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cifar_stands_beside_three_papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cifar_dpsgd, "RUNS", 2)
     report = cifar_dpsgd.run(tmp_path, plain)
-    whole(report, tmp_path, 2)
-    assert [row[:3] for row in report.rows] == [(3.0, None, 69.3), (8.0, 73.0, None)]
-    assert "±" in str(report.rows[0][3])
+    whole(report, tmp_path, 3)
+    published = [(1.0, None, None, 72.3), (3.0, None, 69.3, None), (8.0, 73.0, None, None)]
+    assert [row[:4] for row in report.rows] == published
+    assert "±" in str(report.rows[0][4])
 
 
 def test_figure_3_prints_the_epsilon_of_then_and_the_tight_one(

@@ -81,7 +81,7 @@ def test_noise_is_asked_of_the_generator_for_every_release() -> None:
         scale = whitening.NORM if sigma < whitening.NORM**1.5 else whitening.NORM**2
         assert sigma >= made.statistics_noise * scale * unit
     assert len(steps) == made.descent.steps
-    assert all(sigma >= made.step_noise * linear.SENSITIVITY and size == 650 for sigma, size in steps)
+    assert all(sigma >= made.step_noise * made.descent.sensitivity and size == 650 for sigma, size in steps)
 
 
 def random_model(classes: int, features: int) -> LinearScores:
@@ -106,7 +106,31 @@ def test_gradient_sums_are_exact_and_one_example_moves_them_within_the_sensitivi
     assert torch.equal(whole.long(), slow)
     assert torch.equal(whole, whole.round())
     worst = linear.exact.units(torch.ones(1, 40), linear.NORM, linear.MOST).to(torch.int8)
-    assert 0 < float(descent.sums(model, worst, targets[:1]).norm()) <= linear.SENSITIVITY
+    assert 0 < float(descent.sums(model, worst, targets[:1]).norm()) <= descent.sensitivity
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_sensitivity_is_reached_with_and_without_an_intercept(intercept: bool) -> None:
+    """Were √2 left out with an intercept, the sum of one example would be longer than what is paid for."""
+    descent = LinearDescent(1, 1.0, 1e-3, intercept=intercept)
+    features = linear.exact.units(torch.ones(1, 6400), linear.NORM, linear.MOST).to(torch.int8)
+    model = LinearScores(torch.zeros(2, 6400), torch.zeros(2))
+    sums = descent.sums(model, features, one_hot(np.array([0]), 2))
+    assert sums.shape == (2, 6400 + intercept)
+    length = math.sqrt(float(features.double().square().sum()) + intercept * linear.NORM**2)
+    assert float(sums.norm()) <= descent.sensitivity
+    assert float(sums.norm()) == pytest.approx(length * linear.RESIDUAL, rel=3e-3)
+    assert descent.sensitivity == pytest.approx(math.sqrt(1 + intercept) * linear.NORM * linear.RESIDUAL)
+
+
+def test_without_an_intercept_classes_are_told_apart_by_features_alone() -> None:
+    images, labels = digits()
+    descent = LinearDescent(steps=30, learning_rate=8, clip=0.5, intercept=False)
+    made = recipe(descent=descent)
+    assert made.loss == recipe().loss
+    found = made((images[:1500], labels[:1500]), rng=SeededRandom(1))
+    assert not found.linear.bias.any()
+    assert found.accuracy(images[1500:], labels[1500:]) > 0.75
 
 
 @pytest.mark.parametrize("clip", [1e-6, 0.1, 100.0])
@@ -338,6 +362,13 @@ def test_mirrored_pictures_have_the_same_features() -> None:
     assert features.shape == (2, sum(channels * places for channels, places in maps.PICTURES))
     for part in whitening.split(features, maps.PICTURES):
         assert part.flatten(1).norm(dim=1).numpy() == pytest.approx(1, rel=1e-5)
+
+
+def test_features_of_a_picture_have_the_same_bits_in_any_company() -> None:
+    images = torch.randint(0, 256, (7, 3, 32, 32), generator=torch.Generator().manual_seed(0))
+    together = maps.pictures(images)
+    assert torch.equal(maps.pictures(images[3:4]), together[3:4])
+    assert torch.equal(maps.pictures(images[5:]), together[5:])
 
 
 def test_half_of_what_is_symmetric_says_everything() -> None:

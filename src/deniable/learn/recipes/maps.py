@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import cache
 
 import torch
 from torch import Tensor, nn
 
 from deniable.errors import InvalidParameter
 from deniable.learn.recipes import patches
+from deniable.learn.recipes.principal import Principal, of_drawn
 from deniable.learn.scattering import ANGLES, CHANNELS, Scattering, mirrored
 
 Map = Callable[[Tensor], Tensor]
@@ -87,16 +89,39 @@ def digits(images: Tensor) -> Tensor:
     return torch.nn.functional.group_norm(raw, GROUPS).flatten(2)
 
 
-PICTURES = ((3 * CHANNELS, 32), (patches.FILTERS, patches.POOL**2))
+PICTURES = ((200, 32), (384, patches.POOL**2))
 """Channels and places of the two feature maps of a picture."""
 
 
 def pictures(images: Tensor) -> Tensor:
     """Bytes [n, 3, 32, 32] to rows of two feature maps of one length, by scattering and
-    by patches: [n, 243·32 + 512·16]."""
+    by patches: [n, 200·32 + 384·16].
+
+    Roots, so that a few strong answers do not drown the many weak ones (Perronnin, Sánchez,
+    Mensink 2010), in their principal directions on drawn pictures.
+    """
     bright = images.float() / 255
-    parts = (scattered(bright), patches.features(bright))
+    by_scattering, by_patches = _principal()
+    parts = by_scattering(root(scattered(bright))), by_patches(root(patches.features(bright)))
     return torch.cat([torch.nn.functional.normalize(part.flatten(1), dim=1) for part in parts], 1)
+
+
+@cache
+def _principal() -> tuple[Principal, Principal]:
+    (scattering, _), (filters, _) = PICTURES
+    return (
+        of_drawn(lambda bright: root(scattered(bright)), scattering),
+        of_drawn(lambda bright: root(patches.features(bright)), filters),
+    )
+
+
+def root(features: Tensor) -> Tensor:
+    """The root of the size, with the sign.
+
+    >>> root(torch.tensor([-4.0, 0.0, 9.0])).tolist()
+    [-2.0, 0.0, 3.0]
+    """
+    return features.sign() * features.abs().sqrt()
 
 
 def scattered(pictures: Tensor) -> Tensor:
