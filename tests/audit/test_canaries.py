@@ -11,10 +11,10 @@ from scipy.stats import binom
 from deniable.accounting import calibrate_noise
 from deniable.audit import Verdict
 from deniable.audit.bench.steps import Flaw, FlawedStep
-from deniable.audit.canary_designs import Bench, dense, divided, opposed, pursued, quietest, watched
-from deniable.audit.canary_fields import lengths, wake
 from deniable.audit.one_run import independent_mu
 from deniable.audit.sgd import DESIGNS, Training, canaries
+from deniable.audit.training.designs import Bench, dense, divided, opposed, pursued, quietest, watched
+from deniable.audit.training.fields import lengths, wake
 
 CLAIM = Training(calibrate_noise(8, 1e-5, rate=0.05, steps=2000), 1.5, 50, 0.05, 2000, 1e-5)
 LAYERS = (120, 12, 60, 8)

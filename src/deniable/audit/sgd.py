@@ -23,21 +23,6 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from deniable import accounting
-from deniable.audit.bets import mu_from_bets
-from deniable.audit.canary_designs import (
-    Bench,
-    Step,
-    Window,
-    dense,
-    divided,
-    momentum,
-    opposed,
-    pursued,
-    quietest,
-    singled,
-    watched,
-)
-from deniable.audit.canary_fields import AFTER, BEFORE, lengths, scattered, wake
 from deniable.audit.finding import Finding
 from deniable.audit.one_run import (
     CANNOT_SEE,
@@ -56,6 +41,21 @@ from deniable.audit.one_run import (
     verdict,
 )
 from deniable.audit.statistics import Array
+from deniable.audit.training.bets import mu_from_bets
+from deniable.audit.training.designs import (
+    Bench,
+    Step,
+    Window,
+    dense,
+    divided,
+    momentum,
+    opposed,
+    pursued,
+    quietest,
+    singled,
+    watched,
+)
+from deniable.audit.training.fields import AFTER, BEFORE, lengths, scattered, wake
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.loss import GaussianNoise, Loss
