@@ -164,7 +164,7 @@ def canaries(
 ) -> Finding:
     """Insert gradients of our own into a step and look for them in what it releases.
 
-    The designs of `canary_designs` come one after another, each with its share of the error, until one shows
+    The designs of `training.designs` come one after another, each with its share of the error, until one shows
     more than is claimed: *scattered* first, `each` canaries in every round (200, or as many as fit) beside
     the gradients of `background` (of the model that is being trained, kept up to date by `update`); then one
     canary at a time, or sixty steps around many. Each learns where to look and certifies μ on observations of
@@ -265,7 +265,8 @@ def _windows(design: str, bench: Bench, steps: int, place: int) -> tuple[Array, 
     window: Window
     match design:
         case "opposed":
-            window = opposed(bench)
+            steps -= (runs := steps // 4)
+            window = opposed(bench, runs)
         case "divided":
             steps -= (runs := steps // 2)
             window = divided(bench, runs)
@@ -276,7 +277,7 @@ def _windows(design: str, bench: Bench, steps: int, place: int) -> tuple[Array, 
         case "singled":
             window = singled(bench, place)
         case "pursued":
-            steps -= (runs := max(3, steps // 10))
+            steps -= (runs := max(6, steps // 5))
             window = pursued(bench, runs)
         case _:
             steps //= 2

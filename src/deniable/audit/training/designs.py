@@ -1,14 +1,14 @@
 """A family of canaries for a step of private training, each made to show another kind of mistake.
 
-    opposed     one, first and loudest, against a whole lot        microbatches, normalisers, clipping per batch
+    opposed     one, first and loudest, against a lot or two       microbatches, normalisers, clipping per batch, caps
     divided     one against a crowd of short and long rows         a clip, groups or an order that follow the batch
     dense       one on all coordinates, last in a batch of two     clipping per layer, in another norm, by the last batch
     momentum    the same, ten steps around it watched              memory before noise, noise or rows used again
     quietest    one where the noise is least                       noise repeated between coordinates, or missing
     singled     one on the coordinate that told most before        one parameter that is not clipped or counts more
-    pursued     one where a lot shows what no clipped row gives    terms that grow with the number of rows
+    pursued     one where a lot shows what no clipped row gives    terms that grow with the rows, parts clipped apart
 
-Those with many canaries in a step are in `canary_fields`.
+Those with many canaries in a step are in `fields`.
 
 Under the claim each of them is one row of a batch, and what is released in a whole window of steps, of which
 one has it, is μ-Gaussian private (composition with steps that do not depend on it, Dong, Roth, Su 2022): so a
@@ -83,14 +83,6 @@ class Bench:
     def lot(self) -> int:
         return max(1, round(self.training.lot))
 
-    @property
-    def prime(self) -> int:
-        """The largest prime in the lot: a crowd of so many fills no microbatches, so one row more begins
-        none."""
-        return next(
-            (n for n in range(self.lot, 2, -1) if all(n % k for k in range(2, isqrt(n) + 1))), self.lot
-        )
-
     def dense(self) -> Array:
         """A unit vector on all coordinates, with signs by fair coins."""
         return np.asarray(self.rng.choice([-1.0, 1.0], self.dimension) / np.sqrt(self.dimension))
@@ -126,12 +118,22 @@ class Window:
 # ------------------------------------------------------------------------------------------------ designs
 
 
-def opposed(bench: Bench) -> Window:
-    """One canary against a lot of gradients that point the other way: whatever is common
-    to the batch turns round."""
+def opposed(bench: Bench, runs: int) -> Window:
+    """One canary against gradients that point the other way: whatever is common to the batch turns round.
+
+    They are a lot, or two: a step that takes only so many rows lets go of one of them for the canary. Which shows
+    more is chosen in about `runs` steps.
+    """
     direction = bench.dense()
-    crowd = np.tile(-LOUD * bench.training.clip * direction, (bench.prime, 1))
-    return Window(LOUDER * LOUD * bench.training.clip * direction, crowd)
+    canary = LOUDER * LOUD * bench.training.clip * direction
+    sizes = _prime(bench.lot), _prime(2 * bench.lot)
+    windows = [Window(canary, np.tile(-LOUD * bench.training.clip * direction, (size, 1))) for size in sizes]
+    return _most_moved(bench, windows, direction, runs)
+
+
+def _prime(most: int) -> int:
+    """The largest prime up to `most`: a crowd of so many fills no microbatches, so one row more begins none."""
+    return next((n for n in range(most, 2, -1) if all(n % k for k in range(2, isqrt(n) + 1))), most)
 
 
 def divided(bench: Bench, runs: int) -> Window:
@@ -161,9 +163,8 @@ def _most_moved(bench: Bench, windows: list[Window], direction: Array, runs: int
     while len(left) > 1:
         cases = [(at, inside) for at in left for inside in (0, 1)]
         for _ in range(max(1, runs // (STAGES * PUSHES * len(cases)))):
-            for at, inside in bench.rng.permutation(
-                np.array(cases)
-            ):  # what is left of the case before is no habit
+            # In random order: what is left of the case before is no habit.
+            for at, inside in bench.rng.permutation(np.array(cases)):
                 batch = windows[at].with_canary() if inside else windows[at].crowd
                 shown = [bench.release(batch) @ direction for _ in range(PUSHES)]
                 sums[at, inside] += np.mean(shown[PUSHES // 2 :])
@@ -194,24 +195,31 @@ def singled(bench: Bench, place: int) -> Window:
 
 
 def pursued(bench: Bench, runs: int) -> Window:
-    """A canary along what a lot of rows gives beyond their clipped sum.
+    """A canary along what a lot of rows gives beyond their clipped sum, or along all that it gives: of these, the
+    direction in which a lot is answered loudest.
 
     Many rows show in `runs` steps what one would show in thousands of times as many; only the canary
-    must be one row.
+    must be one row. Layers that are clipped apart answer a dense row by a longer one, which leans towards the small
+    layers; a row that leans so already is answered longest.
     """
     row = LOUD * bench.training.clip * bench.dense()[None]
     batches = [np.tile(row, (bench.lot, 1)), bench.quiet(bench.lot), bench.quiet(1)]
-    loud, quiet, single = (
-        np.mean([np.nan_to_num(bench.release(batch)) for _ in range(max(1, runs // 3))], axis=0)
-        for batch in batches
+    loud, quiet, single = (_mean_release(bench, batch, runs // 6) for batch in batches)
+    clipped = clipped_sum(batches[0], bench.training.clip) / bench.training.clip
+    changes = quiet - single, loud - single - clipped, loud - single
+    units = [change / max(float(np.linalg.norm(change)), 1e-300) for change in changes]
+
+    def answered(unit: Array) -> float:
+        batch = np.tile(LOUD * bench.training.clip * unit, (bench.lot, 1))
+        return float((_mean_release(bench, batch, runs // 6) - single) @ unit)
+
+    return Window(LOUD * bench.training.clip * max(units, key=answered), bench.quiet(1))
+
+
+def _mean_release(bench: Bench, batch: Array, runs: int) -> Array:
+    return np.asarray(
+        np.mean([np.nan_to_num(bench.release(batch)) for _ in range(max(1, runs))], axis=0), np.float64
     )
-    beyond = [
-        quiet - single,
-        loud - single - clipped_sum(batches[0], bench.training.clip) / bench.training.clip,
-    ]
-    direction = max(beyond, key=lambda change: float(np.linalg.norm(change)))
-    unit = direction / max(float(np.linalg.norm(direction)), 1e-300)
-    return Window(LOUD * bench.training.clip * unit, bench.quiet(1))
 
 
 def quietest(bench: Bench, runs: int) -> Window:
@@ -226,9 +234,8 @@ def quietest(bench: Bench, runs: int) -> Window:
     if twins is not None:
         direction[list(twins)] = np.sqrt(0.5), -np.sqrt(0.5)
     else:
-        if runs < 2 * len(
-            places
-        ):  # fewer steps than twice the coordinates show directions without variance that are none
+        # Fewer steps than twice the coordinates show directions without variance that are none.
+        if runs < 2 * len(places):
             places = places[: max(2, runs // 2)]
         rows = np.array([bench.release(crowd)[places] for _ in range(runs)])
         direction[places] = np.linalg.eigh(np.cov(np.nan_to_num(rows), rowvar=False))[1][:, 0]
