@@ -61,7 +61,13 @@ def test_each_design_certifies_a_mu_that_is_true_but_for_its_share() -> None:
     passed = 0
     for seed in range(30):
         bench = Bench(FlawedStep(CLAIM, Flaw.NONE, (10, 4)), CLAIM, 14, np.random.default_rng(seed))
-        windows = opposed(bench, 100), dense(bench), quietest(bench, 60), divided(bench, 60), pursued(bench, 30)
+        windows = (
+            opposed(bench, 100),
+            dense(bench),
+            quietest(bench, 60),
+            divided(bench, 60),
+            pursued(bench, 30),
+        )
         sights = [watched(bench, window, 100) for window in windows]
         sights += [lengths(bench, 20, 10), wake(bench, 10, 10)]
         passed += sum(independent_mu(*sight, 0.1)[0] > 1 / CLAIM.noise_multiplier for sight in sights)

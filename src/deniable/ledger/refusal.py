@@ -110,7 +110,7 @@ def _over_shares(standing: Standing, charge: Charge, total: Charge) -> str:
         "one run "
         'spends all of its limit on it: ledger.create(…, purpose="run"), or deniable ledger create … '
         "--purpose run. "
-        f"In this one, {_way_out(standing.filter, standing.spent)[0].lower()}{_way_out(standing.filter, standing.spent)[1:]}"
+        "In this one, state the run with less ε or a smaller δ."
     )
 
 
