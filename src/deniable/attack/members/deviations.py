@@ -58,7 +58,7 @@ class Side:
     def usual_freedom(self) -> float:
         return float(self.freedom.mean())
 
-    def variance(self, otherwise: float) -> Floats:
+    def variance(self, otherwise: float | Floats) -> Floats:
         """Of each row; `otherwise`, where fewer than two models say it."""
         return np.where(self.freedom > 0, self.squares / np.maximum(self.freedom, 1), otherwise)
 
@@ -143,7 +143,7 @@ def _log_variance(side: Side, usable: Booleans) -> Floats:
     half = np.where(usable, side.freedom, 1) / 2
     squares = np.where(usable, side.squares, 1)
     logs = np.log(squares / (2 * half)) - digamma(half) + np.log(half)
-    return np.where(usable, logs, logs[usable].mean())
+    return np.asarray(np.where(usable, logs, logs[usable].mean()))
 
 
 def _known(side: Side, other: Side | None, usable: Booleans) -> list[Floats]:
@@ -151,9 +151,9 @@ def _known(side: Side, other: Side | None, usable: Booleans) -> list[Floats]:
     terms = [side.mean, side.mean**2]
     if other is None:
         return terms
-    told = usable & (other.freedom > 0) & (other.squares > LEAST)
-    if told.any():
-        terms.append(_log_variance(other, told))
+    also = usable & (other.freedom > 0) & (other.squares > LEAST)
+    if also.any():
+        terms.append(_log_variance(other, also))
     return [*terms, other.mean, other.mean**2]
 
 
@@ -174,7 +174,7 @@ def _trend(
 
 
 def _standard(term: Floats, usable: Booleans) -> Floats:
-    return (term - term[usable].mean()) / max(float(term[usable].std()), LEAST)
+    return np.asarray((term - term[usable].mean()) / max(float(term[usable].std()), LEAST))
 
 
 def _shrunk_gap(gap: Floats, error: Floats, mean: Floats, logs: Floats) -> Floats:

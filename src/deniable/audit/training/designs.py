@@ -207,13 +207,15 @@ def pursued(bench: Bench, runs: int) -> Window:
     loud, quiet, single = (_mean_release(bench, batch, runs // 6) for batch in batches)
     clipped = clipped_sum(batches[0], bench.training.clip) / bench.training.clip
     changes = quiet - single, loud - single - clipped, loud - single
-    units = [change / max(float(np.linalg.norm(change)), 1e-300) for change in changes]
+    lengths = [float(np.linalg.norm(change)) for change in changes]
+    units = [change / length for change, length in zip(changes, lengths, strict=True) if length > 0]
 
     def answered(unit: Array) -> float:
         batch = np.tile(LOUD * bench.training.clip * unit, (bench.lot, 1))
         return float((_mean_release(bench, batch, runs // 6) - single) @ unit)
 
-    return Window(LOUD * bench.training.clip * max(units, key=answered), bench.quiet(1))
+    direction = max(units, key=answered) if units else bench.dense()
+    return Window(LOUD * bench.training.clip * direction, bench.quiet(1))
 
 
 def _mean_release(bench: Bench, batch: Array, runs: int) -> Array:
