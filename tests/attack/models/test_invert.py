@@ -88,6 +88,8 @@ def test_a_generator_brings_images_nearer_to_true_ones(
     inverted: dict[tuple[str, str], invert.InvertedImages],
 ) -> None:
     by_confidence, by_generator = inverted["plain", "confidence"], inverted["plain", "generator"]
+    by_mean = inverted["plain", "public mean"]
+    assert by_mean.to_mean.mean() < by_confidence.to_mean.mean()
     assert by_generator.nearest_own.mean() < by_confidence.nearest_own.mean()
     assert by_generator.to_mean.mean() < by_confidence.to_mean.mean()
 

@@ -2,7 +2,8 @@
 
 Who holds the model and a label searches for an image that the model takes for it:
 
-    confidence   gradient ascent on the model's confidence, pixel by pixel (Fredrikson et al. 2015)
+    confidence   gradient ascent on the model's confidence, pixel by pixel from grey (Fredrikson et al. 2015)
+    public mean  the same from the mean of other, public people, by smooth steps and only until the model is rather sure
     generator    the same among images that look like faces: a generator learnt on other, public people gives the images, and the
                  search is for its code z, identity + prior: −ln p(label | G(z)) + ½‖z‖² (GMI, Zhang et al. 2020)
 
@@ -17,11 +18,13 @@ not what all images of the class have in common; `measure` tells the two apart.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.fft import dctn, idctn
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -42,6 +45,8 @@ except ImportError:
     raise MissingExtra("Model inversion needs PyTorch: pip install 'deniable[learn]'.") from None
 
 ATTACK = "invert"
+FINEST = 0.01
+"""Of the squared frequency, in units of the finest: coarser waves than this are not favoured any further."""
 Images: TypeAlias = NDArray[np.float32]
 Labels: TypeAlias = NDArray[np.int64]
 
@@ -197,11 +202,43 @@ def by_confidence(
 ) -> Images:
     """Of each person the grey image, made ever more the person's in the model's eyes
     until it is sure: no knowledge of faces."""
-    x, labels = torch.full((people, pixels), 0.5), torch.arange(people)
+    return _ascended(model, torch.full((people, pixels), 0.5), lambda slope: slope, steps, enough)
+
+
+def by_public_mean(
+    model: nn.Module,
+    people: int,
+    public: Images,
+    shape: tuple[int, int],
+    *,
+    steps: int = 300,
+    enough: float = 0.99,
+) -> Images:
+    """Of each person the mean of all public images, changed smoothly until the model is rather sure. What is known of
+    faces is that mean and that faces are smooth: coarse waves of a step count for more than fine ones."""
+    start = torch.from_numpy(public.mean(0)).expand(people, -1)
+    height, width = shape
+    waves = np.add.outer((np.arange(height) / height) ** 2, (np.arange(width) / width) ** 2)
+    gain = 1 / np.sqrt(FINEST + waves)
+
+    def smooth(slope: Tensor) -> Tensor:
+        spectrum = dctn(slope.numpy().reshape(-1, height, width), axes=(1, 2), norm="ortho")
+        image = idctn(spectrum * gain, axes=(1, 2), norm="ortho")
+        return torch.from_numpy(image.reshape(slope.shape).astype(np.float32))
+
+    return _ascended(model, start, smooth, steps, enough)
+
+
+def _ascended(
+    model: nn.Module, start: Tensor, shaped: Callable[[Tensor], Tensor], steps: int, enough: float
+) -> Images:
+    """Row k after steps of one length towards a surer k."""
+    x, labels = start.clone(), torch.arange(len(start))
     for _ in range(steps):
         x.requires_grad_()
         identity = nn.functional.cross_entropy(model(x), labels, reduction="none")
-        (slope,) = torch.autograd.grad(identity.sum(), x)
+        (gradient,) = torch.autograd.grad(identity.sum(), x)
+        slope = shaped(gradient)
         step = 0.1 * slope / slope.norm(dim=1, keepdim=True).clamp(min=1e-12)
         unsure = (identity > -math.log(enough))[:, None]
         x = (x - step * unsure).clamp(0, 1).detach()
@@ -303,7 +340,7 @@ def measure(
 def compare(
     of: Album, *, epsilon: float = 2.0, hidden: int = 64, seed: int = 0, watch: Watch = unwatched
 ) -> list[InvertedImages]:
-    """Both attacks on a model trained without protection and on one trained by DP-SGD on the same images."""
+    """Three attacks on a model trained without protection and on one trained by DP-SGD on the same images."""
     pixels = of.seen.shape[1]
     judge = evaluator(of.unseen, of.unseen_labels)
     generator = FaceGenerator.learn(of.public, min(60, pixels // 2, len(of.public) - 1))
@@ -320,6 +357,7 @@ def compare(
         right = accuracy(model, of.unseen, of.unseen_labels)
         guesses = {
             "confidence": by_confidence(model, of.people, pixels),
+            "public mean": by_public_mean(model, of.people, of.public, of.shape),
             "generator": by_generator(model, of.people, generator),
         }
         results += [
