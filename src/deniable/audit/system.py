@@ -68,12 +68,12 @@ class Command:
         parts = [part.replace(DATA, data) for part in shlex.split(self.template)]
         try:
             # The person who audits names the program; no shell reads the line.
-            done = subprocess.run(parts, capture_output=True, text=True, timeout=self.seconds, check=False)
+            process = subprocess.run(parts, capture_output=True, text=True, timeout=self.seconds, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise InvalidParameter(
                 f'The command "{parts[0]}" did not run: {error}. Nothing was certified.'
             ) from None
-        return [done.returncode, *_words(done.stdout)]
+        return [process.returncode, *_words(process.stdout)]
 
 
 @dataclass(frozen=True)

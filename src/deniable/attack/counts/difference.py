@@ -66,9 +66,9 @@ def attack(
     """Attack the first `targets` people, each with so many pairs of questions."""
     if not 1 <= targets <= len(bits):
         raise InvalidParameter(f"Expected targets={targets} from 1 to the {len(bits)} people.")
-    done = [estimate(ask, len(bits), person, pairs, seed) for person in range(targets)]
-    right = sum((value > 0.5) == bool(bit) for (value, _), bit in zip(done, bits, strict=False))
-    mean_pairs = sum(pairs for _, pairs in done) / targets
+    estimates = [estimate(ask, len(bits), person, pairs, seed) for person in range(targets)]
+    right = sum((value > 0.5) == bool(bit) for (value, _), bit in zip(estimates, bits, strict=False))
+    mean_pairs = sum(pairs for _, pairs in estimates) / targets
     name = AVERAGE if estimate is average else DIFFERENCE
     promise = "" if bound is None else f" No attack on that account can expect more than {percent_up(bound)}."
     reading = (

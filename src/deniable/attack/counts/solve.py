@@ -97,16 +97,16 @@ def linear_program(subsets: Subsets, answers: Answers, *, largest: bool = True) 
     slack = sparse.csr_matrix(np.ones((m, 1))) if largest else sparse.identity(m, format="csr")
     width = slack.shape[1]
     both = sparse.vstack([sparse.hstack([matrix, -slack]), sparse.hstack([-matrix, -slack])]).tocsc()
-    done = linprog(
+    solution = linprog(
         np.r_[np.zeros(n), np.ones(width)],
         A_ub=both,
         b_ub=np.r_[answers, -answers],
         bounds=[(0, 1)] * n + [(0, None)] * width,
         method="highs",
     )
-    if done.x is None:
-        raise ArithmeticError(f"HiGHS did not solve a program that has solutions: {done.message}")
-    return np.asarray(done.x[:n])
+    if solution.x is None:
+        raise ArithmeticError(f"HiGHS did not solve a program that has solutions: {solution.message}")
+    return np.asarray(solution.x[:n])
 
 
 def least_squares(subsets: Subsets, answers: Answers, *, most: int = 200, tolerance: float = 1e-3) -> Floats:

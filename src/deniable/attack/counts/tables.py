@@ -193,14 +193,14 @@ def _rules(said: Sequence[PublishedStatistic]) -> tuple[Floats, Floats, Floats]:
 def _integers(cost: Floats, rules: Sequence[LinearConstraint], nodes: int) -> Whole | None:
     """The cheapest table of whole numbers under the rules; variables beyond the table's cells are real."""
     integrality = (np.arange(len(cost)) < len(EVERYBODY)).astype(np.int64)
-    done = milp(
+    solution = milp(
         cost,
         constraints=rules,
         integrality=integrality,
         bounds=Bounds(0, np.inf),
         options={"node_limit": nodes},
     )
-    return None if done.x is None else np.rint(done.x[: len(EVERYBODY)]).astype(np.int64)
+    return None if solution.x is None else np.rint(solution.x[: len(EVERYBODY)]).astype(np.int64)
 
 
 def _nearest(weights: Floats, low: Floats, high: Floats, nodes: int) -> Whole:
@@ -226,14 +226,14 @@ def unique(said: Sequence[PublishedStatistic], found: Whole, *, nodes: int = 500
         *(np.arange(len(found)) == cell for cell in np.flatnonzero(found)),
     ]
     for goal in goals:
-        done = milp(
+        solution = milp(
             -np.asarray(goal, np.float64),
             constraints=[rule],
             integrality=np.ones(len(found)),
             bounds=Bounds(0, np.inf),
             options={"node_limit": nodes},
         )
-        if done.status != 0 or -done.fun > float(goal @ found) + 0.5:
+        if solution.status != 0 or -solution.fun > float(goal @ found) + 0.5:
             return False
     return True
 

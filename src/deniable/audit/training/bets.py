@@ -62,8 +62,8 @@ class Bet:
         """ln of what one unit becomes by each score."""
         bets = self.sides[np.searchsorted(self.edges, scores, side="right")]
         won = bets == np.where(inside, 1, -1)
-        taken = np.where(won, math.log1p(self.stake), math.log1p(-self.stake * self.odds))
-        return np.where(bets != 0, taken, 0.0)
+        outcome = np.where(won, math.log1p(self.stake), math.log1p(-self.stake * self.odds))
+        return np.where(bets != 0, outcome, 0.0)
 
     def allowed(self, mu: float) -> float:
         """ln of what one unit becomes at most on average, by one score under μ-Gaussian privacy."""

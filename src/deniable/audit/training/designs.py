@@ -159,20 +159,20 @@ def _most_moved(bench: Bench, windows: list[Window], direction: Array, runs: int
     """The window whose canary moves releases farthest along the direction; in stages, each of which leaves
     the better quarter. The canary comes in several steps on end: what a step remembers adds up."""
     sums, counts = np.zeros((len(windows), 2)), np.zeros((len(windows), 2))
-    left = np.arange(len(windows))
-    while len(left) > 1:
-        cases = [(at, inside) for at in left for inside in (0, 1)]
+    candidates = np.arange(len(windows))
+    while len(candidates) > 1:
+        cases = [(at, inside) for at in candidates for inside in (0, 1)]
         for _ in range(max(1, runs // (STAGES * PUSHES * len(cases)))):
             # In random order: what is left of the case before is no habit.
             for at, inside in bench.rng.permutation(np.array(cases)):
                 batch = windows[at].with_canary() if inside else windows[at].crowd
-                shown = [bench.release(batch) @ direction for _ in range(PUSHES)]
-                sums[at, inside] += np.mean(shown[PUSHES // 2 :])
+                answers = [bench.release(batch) @ direction for _ in range(PUSHES)]
+                sums[at, inside] += np.mean(answers[PUSHES // 2 :])
                 counts[at, inside] += 1
-        means = sums[left] / counts[left]
+        means = sums[candidates] / counts[candidates]
         moved = np.nan_to_num(np.abs(means[:, 1] - means[:, 0]), nan=np.inf)
-        left = left[np.argsort(-moved, kind="stable")[: len(left) // 4 or 1]]
-    return windows[int(left[0])]
+        candidates = candidates[np.argsort(-moved, kind="stable")[: len(candidates) // 4 or 1]]
+    return windows[int(candidates[0])]
 
 
 def dense(bench: Bench) -> Window:

@@ -57,21 +57,21 @@ def scattered(
 def lengths(bench: Bench, rounds: int, each: int) -> tuple[Array, Booleans]:
     """Scores and coins of canaries of the length whose canaries moved their coordinates most."""
     sums, counts = np.zeros(len(RUNGS)), np.zeros(len(RUNGS))
-    left = np.arange(len(RUNGS))
+    candidates = np.arange(len(RUNGS))
     tried = max(1, int(TRIED * rounds / STAGES))
     for _ in range(STAGES):
         for _ in range(tried):
             places = bench.rng.choice(bench.dimension, each, replace=False)
-            rungs = bench.rng.choice(left, each)
+            rungs = bench.rng.choice(candidates, each)
             values = bench.release(_rows(bench, places, RUNGS[rungs]))[places]
             np.add.at(sums, rungs, np.nan_to_num(values, posinf=0, neginf=0))
             np.add.at(counts, rungs, 1)
         means = np.where(counts > 0, sums / np.maximum(counts, 1), -np.inf)
-        left = left[np.argsort(-means[left], kind="stable")[: max(1, len(left) // 3)]]
+        candidates = candidates[np.argsort(-means[candidates], kind="stable")[: max(1, len(candidates) // 3)]]
     scores, insides = [], []
     for _ in range(max(1, rounds - STAGES * tried)):
         places, inside = _placed(bench, each)
-        scores.append(bench.release(_rows(bench, places[inside], RUNGS[left[0]]))[places])
+        scores.append(bench.release(_rows(bench, places[inside], RUNGS[candidates[0]]))[places])
         insides.append(inside)
     return np.concatenate(scores), np.concatenate(insides)
 
@@ -81,8 +81,8 @@ def wake(bench: Bench, windows: int, each: int) -> tuple[Array, Booleans]:
     weigh = max(1, int(WEIGHED * windows))
     pairs = [_window(bench, each) for _ in range(weigh)]
     weights = discriminant(*(np.concatenate(part) for part in zip(*pairs, strict=True)))
-    seen = [_window(bench, each) for _ in range(max(1, windows - weigh))]
-    return np.concatenate([f @ weights for f, _ in seen]), np.concatenate([coins for _, coins in seen])
+    sights = [_window(bench, each) for _ in range(max(1, windows - weigh))]
+    return np.concatenate([f @ weights for f, _ in sights]), np.concatenate([coins for _, coins in sights])
 
 
 def _window(bench: Bench, each: int) -> tuple[Array, Booleans]:
