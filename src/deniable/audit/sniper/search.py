@@ -122,10 +122,9 @@ def _margins(campaign: Campaign, pair: Pair, attacks: list[Attack], trials: int,
         return np.array([attack.guesses(attack.score(first), attack.score(second)) for attack in attacks])
 
     total = sum(campaign.source.over(pair, trials, phase, count), np.zeros((len(attacks), 3), np.int64))
-    proposals = Proposals(campaign, pair)
+    choice = RuleChoice(campaign, pair)
     return [
-        proposals.margin(attack.after(guesses, trials))
-        for attack, guesses in zip(attacks, total, strict=True)
+        choice.margin(attack.after(guesses, trials)) for attack, guesses in zip(attacks, total, strict=True)
     ]
 
 
@@ -147,18 +146,18 @@ def _propose(
     rare = Support.fit(*(np.concatenate(sides) for sides in zip(learn, fresh, strict=True)))
     if rare is not None:
         campaign.rare[pair.name] = rare
-    proposals, attacks = Proposals(campaign, pair), list[Attack]()
+    choice, attacks = RuleChoice(campaign, pair), list[Attack]()
     with ThreadPoolExecutor(source.workers) as pool:
         for view in output_views:
             boosts = boosting and view is not OutputView.BITS
             models = list(fit_all(*map(view.see, learn), boosting=boosts))
             rows = tuple(map(view.see, fresh))
-            attacks += chain.from_iterable(pool.map(partial(proposals.best, view, rows), models))
+            attacks += chain.from_iterable(pool.map(partial(choice.best, view, rows), models))
     return attacks
 
 
 @dataclass(frozen=True)
-class Proposals:
+class RuleChoice:
     """The best rules on the scores of a model, on one pair."""
 
     campaign: Campaign
