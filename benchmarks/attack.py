@@ -16,9 +16,9 @@ from scipy.optimize import lsq_linear
 
 from _report import write_section
 from deniable.attack import asking, difference, fuzzy, hide, link, series, sticky, tables
+from deniable.attack.counts.reconstruct import against_account, against_noise, exhaustive_errors, secret
+from deniable.attack.counts.solve import SolvingMethod, expected_share, least_squares, rounded, solve
 from deniable.attack.learnt import Learnt, percent, percent_up
-from deniable.attack.reconstruct import against_account, against_noise, exhaustive_errors, secret
-from deniable.attack.solve import SolvingMethod, expected_share, least_squares, rounded, solve
 
 NOISE, RATIO = 0.3, 4
 Found = tuple[float, float]

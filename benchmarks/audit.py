@@ -26,10 +26,10 @@ from deniable.accounting import calibrate_noise
 from deniable.audit import Finding, audit
 from deniable.audit.bench import CASES, NULLS, Case
 from deniable.audit.bench.sgd import Bug, TinySgd
+from deniable.audit.rules.thresholds import Rule, choose
 from deniable.audit.sgd import Training, canaries
 from deniable.audit.sniper import COUPLED
 from deniable.audit.statistics import from_coupled, from_guesses
-from deniable.audit.thresholds import Rule, choose
 
 SEEDS = (801, 802, 803)
 TRY = 1

@@ -2,6 +2,7 @@
 
     python benchmarks/membership.py            writes its table into docs/benchmarks.md
     python benchmarks/membership.py --ours     without ART, prints only
+    python benchmarks/membership.py --means    LiRA with one deviation for all rows, with each row's own, and shrunk; prints only
 
 Models are networks of one hidden layer, each trained on a random half of the rows; the first of them are attacked, and
 all others are what the attacks learn from. ART runs as a child process in .venv-bench (or the interpreter that
@@ -16,23 +17,29 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from _report import write_section
 from deniable.attack import examples
 from deniable.attack.members.coins import coins, unwatched
 from deniable.attack.members.curve import Curve
+from deniable.attack.members.deviations import Side
 from deniable.attack.members.evidence import Evidence
 from deniable.attack.members.scores import ATTACKS
 from deniable.attack.members.shadow import PlainRecipe
 
 ROOT = Path(__file__).resolve().parent.parent
-OURS = "--ours" in sys.argv
+OURS, MEANS = "--ours" in sys.argv, "--means" in sys.argv
 MODELS, TARGETS = 32, 2
 DATA = {"location30": 2500, "census-kdd": 3000}
+SETTINGS = (("census-kdd", 3000, 32), ("census-kdd", 5000, 64), ("adult", 5000, 32), ("location30", 2500, 32))
+SIX = 6
 KINDS = {"rf": "a forest", "gb": "boosted trees", "nn": "a network"}
 
 Scores = dict[str, tuple[NDArray[np.float64], float]]
@@ -69,6 +76,43 @@ def by_art(logits: NDArray[np.float32], members: NDArray[np.bool_], labels: NDAr
         return {f"ART 1.20, {KINDS[kind]}": (scores[kind], seconds / len(KINDS)) for kind in KINDS}
 
 
+def one_for_all(seen: Evidence) -> NDArray[np.float64]:
+    """A mean per row, and one deviation."""
+    return _normal(seen, lambda side: np.sqrt(side.squares.sum() / side.freedom.sum()))
+
+
+def each_its_own(seen: Evidence) -> NDArray[np.float64]:
+    """A mean and a deviation per row, as they are: LiRA as it is often written."""
+    return _normal(seen, lambda side: np.sqrt(side.variance(1.0)))
+
+
+def _normal(seen: Evidence, deviation: Callable[[Side], Any]) -> NDArray[np.float64]:
+    phi, shadows = seen.target_scaled()[0], seen.shadows_scaled()[:, 0]
+    sides = Side.of(shadows, seen.members), Side.of(shadows, ~seen.members)
+    inside, outside = (norm.logpdf(phi, side.mean, deviation(side)) for side in sides)
+    return np.asarray(inside - outside)
+
+
+def print_means() -> None:
+    """Members named at .1 % and 1 % false alarms, six models attacked."""
+    attacks = {"one for all": one_for_all, "each its own": each_its_own, "shrunk": ATTACKS["lira"]}
+    print("| data, rows, models |", " | ".join(attacks), "|")
+    for name, rows, models in SETTINGS:
+        x, labels = examples.rows(name, rows)
+        members = coins(models, len(labels), 0)
+        logits = PlainRecipe().train(x, labels, members, int(labels.max()) + 1, 0, unwatched).logits(x)
+        cells = []
+        for attack in attacks.values():
+            scores = []
+            for target in range(SIX):
+                others = np.arange(models) != target
+                seen = Evidence(logits[target][None], logits[others][:, None], members[others], labels)
+                scores.append(attack(seen))
+            curve = Curve.of(np.concatenate(scores), members[:SIX].ravel())
+            cells.append(f"{100 * curve.at(0.001):.2f} / {100 * curve.at(0.01):.2f}")
+        print(f"| {name}, {rows:,}, {models} |", " | ".join(cells), "|", flush=True)
+
+
 def lines_of(name: str, rows: int) -> list[str]:
     x, labels = examples.rows(name, rows)
     members = coins(MODELS, len(labels), 0)
@@ -93,6 +137,9 @@ SETTING = (
 
 
 def main() -> None:
+    if MEANS:
+        print_means()
+        return
     lines = [
         "## Membership inference",
         "",

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from deniable import Budget, Unit
-from deniable.attack.memorize import Asked, Space, exposure, rank
+from deniable.attack.models.memorize import Asked, Space, exposure, rank
 from deniable.datasets import load
 from deniable.learn.sgd import DPSGD, Learning, Lots, Privacy, Users
 from deniable.ledger import Ledger

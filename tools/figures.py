@@ -41,6 +41,7 @@ COMMANDS = {
     "reconstruct": "attack reconstruct --people 512 --queries 2048 --noise .3 --plot {}",
     "link": "attack link --plot {}",
     "invert": "attack invert --data digits --plot {}",
+    "invert-faces": "attack invert --data faces --plot {}",
     "audit": "audit HalvedNoise --samples 200000 --seed 1 --plot {}",
 }
 """Pictures that a command draws with --plot."""

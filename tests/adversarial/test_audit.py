@@ -13,13 +13,13 @@ import pytest
 from scipy.stats import binom
 
 from deniable.audit import Finding, Verdict, audit, replay
-from deniable.audit.carry import form_of
-from deniable.audit.generator import AnyRandom
-from deniable.audit.independence import Record, dependence
-from deniable.audit.pairs import Pair
-from deniable.audit.source import CERTIFY, HALF, Source, mixed
-from deniable.audit.target import as_target
-from deniable.audit.worker import build
+from deniable.audit.runs.carry import form_of
+from deniable.audit.runs.generator import AnyRandom
+from deniable.audit.runs.independence import Record, dependence
+from deniable.audit.runs.pairs import Pair
+from deniable.audit.runs.source import CERTIFY, HALF, Source, mixed
+from deniable.audit.runs.target import as_target
+from deniable.audit.runs.worker import build
 from deniable.mechanisms import Laplace
 from tests.adversarial import stateful_targets as targets
 

@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from deniable.attack import asking
 from deniable.attack.asking import accounted, all_subsets, each, exact, noisy, random_subsets, through_sql
-from deniable.attack.reconstruct import reconstruct
+from deniable.attack.counts.reconstruct import reconstruct
 from deniable.errors import BudgetExceeded, InvalidParameter
 from deniable.mechanisms import Laplace
 from deniable.randomness import SeededRandom

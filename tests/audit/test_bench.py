@@ -12,7 +12,7 @@ from scipy.stats import binom, norm
 from deniable.audit import Verdict, audit
 from deniable.audit.bench import CASES, NULLS, Case, case
 from deniable.audit.bench.gaussian import ClassicalGaussian, MisprintedLog, MisprintedRoot, gaussian_delta
-from deniable.audit.pairs import patterns
+from deniable.audit.runs.pairs import patterns
 from deniable.errors import InvalidParameter
 
 WANTED = [

@@ -11,10 +11,10 @@ from scipy.stats import binom
 from deniable.accounting import calibrate_noise
 from deniable.audit import Verdict
 from deniable.audit.bench.steps import Flaw, FlawedStep
-from deniable.audit.canary_designs import Bench, dense, divided, opposed, pursued, quietest, watched
-from deniable.audit.canary_fields import lengths, wake
 from deniable.audit.one_run import independent_mu
 from deniable.audit.sgd import DESIGNS, Training, canaries
+from deniable.audit.training.designs import Bench, dense, divided, opposed, pursued, quietest, watched
+from deniable.audit.training.fields import lengths, wake
 
 CLAIM = Training(calibrate_noise(8, 1e-5, rate=0.05, steps=2000), 1.5, 50, 0.05, 2000, 1e-5)
 LAYERS = (120, 12, 60, 8)
@@ -22,7 +22,7 @@ SOUND = [flaw for flaw in Flaw if flaw.value.startswith("sound")]
 SHOWN_BY = {
     Flaw.WRONG_LOT: "opposed", Flaw.MICROBATCH_MEANS: "opposed", Flaw.MICROBATCH_SUMS: "opposed",
     Flaw.SUMMED_MOMENTUM: "wake", Flaw.ROW_MOMENTUM: "momentum",
-    Flaw.HALF_REPEATED: "quietest", Flaw.TEN_COORDINATES: "quietest", Flaw.LAST_TWICE: "dense",
+    Flaw.HALF_REPEATED: "quietest", Flaw.LAST_TWICE: "dense",
     Flaw.CLIP_BY_BATCH: "dense", Flaw.DIFFERENCES: "wake",
     Flaw.ONE_LOUDER: "singled", Flaw.LATE_CLIP: "lengths", Flaw.MEDIAN_CLIP: "divided",
     Flaw.EACH_ROW_DECAYS: "pursued", Flaw.RAW_SCALE: "wake", Flaw.TWENTY_LATER: "wake", Flaw.BALANCED: "wake",
@@ -43,6 +43,33 @@ def test_every_flaw_of_a_step_is_found(flaw: Flaw) -> None:
     assert found.options["design"] == SHOWN_BY.get(flaw, found.options["design"])
 
 
+def test_a_cap_that_a_row_fills_is_found() -> None:
+    """A row that is taken pushes another out: in batches larger than the lot it counts twice."""
+
+    def capped(rows: Any, rng: np.random.Generator) -> Any:
+        clipped = rows * np.minimum(1, CLAIM.clip / np.linalg.norm(rows, axis=1, keepdims=True))
+        noise = CLAIM.noise_multiplier * CLAIM.clip * rng.standard_normal(200)
+        return (clipped[: round(CLAIM.lot)].sum(axis=0) + noise) / CLAIM.lot
+
+    found = canaries(capped, CLAIM, dimension=200, rounds=400, each=60, confidence=0.999)
+    assert (found.verdict, found.options["design"]) == (Verdict.VIOLATION, "opposed")
+
+
+def test_a_small_part_that_is_clipped_apart_is_found() -> None:
+    """A dense row is hardly in it; one that leans there is answered by √2 times the clip."""
+
+    def apart(rows: Any, rng: np.random.Generator) -> Any:
+        parts = [
+            (part * np.minimum(1, CLAIM.clip / np.maximum(np.linalg.norm(part, axis=1, keepdims=True), 1e-9)))
+            for part in (rows[:, :192], rows[:, 192:])
+        ]
+        noise = CLAIM.noise_multiplier * CLAIM.clip * rng.standard_normal(200)
+        return (np.concatenate([part.sum(axis=0) for part in parts]) + noise) / CLAIM.lot
+
+    found = canaries(apart, CLAIM, dimension=200, rounds=400, each=60, confidence=0.999)
+    assert (found.verdict, found.options["design"]) == (Verdict.VIOLATION, "pursued")
+
+
 @pytest.mark.soak
 def test_a_row_that_comes_again_eight_steps_later_is_found() -> None:
     """It tells 1.4 times as much in two steps that lie apart: that takes ten thousand windows."""
@@ -61,7 +88,13 @@ def test_each_design_certifies_a_mu_that_is_true_but_for_its_share() -> None:
     passed = 0
     for seed in range(30):
         bench = Bench(FlawedStep(CLAIM, Flaw.NONE, (10, 4)), CLAIM, 14, np.random.default_rng(seed))
-        windows = opposed(bench), dense(bench), quietest(bench, 60), divided(bench, 60), pursued(bench, 30)
+        windows = (
+            opposed(bench, 100),
+            dense(bench),
+            quietest(bench, 60),
+            divided(bench, 60),
+            pursued(bench, 30),
+        )
         sights = [watched(bench, window, 100) for window in windows]
         sights += [lengths(bench, 20, 10), wake(bench, 10, 10)]
         passed += sum(independent_mu(*sight, 0.1)[0] > 1 / CLAIM.noise_multiplier for sight in sights)

@@ -14,6 +14,7 @@ from scipy.stats import binom, norm
 
 from deniable.accounting.proportion import lower, upper
 from deniable.audit.bench import NULLS, Case
+from deniable.audit.rules.thresholds import Rule, choose
 from deniable.audit.statistics import (
     detectable,
     from_coupled,
@@ -24,7 +25,6 @@ from deniable.audit.statistics import (
     one_run_gaussian,
     one_run_p_value,
 )
-from deniable.audit.thresholds import Rule, choose
 from deniable.errors import InvalidParameter
 
 SURE = 1e-9

@@ -3,8 +3,11 @@ beforehand."""
 
 from __future__ import annotations
 
+import base64
 import json
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,15 +18,27 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
+from sqlalchemy import create_engine, text
 from typer.testing import CliRunner, Result
 
 from deniable.audit import Verdict, audit, membership
 from deniable.audit.statistics import detectable
-from deniable.audit.system import Command, Paced, Recorded, Sql, Url, plan, runs_needed
+from deniable.audit.system import (
+    AUTHORIZATION,
+    Command,
+    Paced,
+    Recorded,
+    Sql,
+    Url,
+    _authorized,
+    plan,
+    runs_needed,
+)
 from deniable.audit.system_options import SystemOptions
 from deniable.cli import audit as command
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
+from tests.sql.engines.real import server
 
 APP = typer.Typer()
 APP.command()(command.audit)
@@ -128,6 +143,74 @@ def test_a_database_is_audited_on_two_tables(tmp_path: Path) -> None:
         Sql(f"sqlite:///{tmp_path / 'people.db'}", "SELECT nothing FROM {data}")("without")
 
 
+@pytest.mark.needs("postgres")
+def test_postgresql_is_audited_on_two_schemas(tmp_path: Path) -> None:
+    """Any query that PostgreSQL reads, casts by :: and times with colons in them included."""
+    address, kept = server().get_uri(), tmp_path / "runs.jsonl"
+    engine = create_engine(address.replace("postgresql://", "postgresql+psycopg://"))
+    with engine.begin() as connection:
+        for name, people in (("audit_without", 3), ("audit_with_her", 4)):
+            connection.execute(text(f"DROP SCHEMA IF EXISTS {name} CASCADE"))
+            connection.execute(text(f"CREATE SCHEMA {name}"))
+            connection.execute(
+                text(f"CREATE TABLE {name}.visits AS SELECT generate_series(1, {people}) AS id")
+            )
+    engine.dispose()
+    query = "SELECT COUNT(*) + (random() * 2)::int, '12:30'::time, 'a:b' FROM {data}.visits"
+    where = ("--sql", address, "--data", "audit_without", "audit_with_her", "--epsilon", ".5")
+    first = run(query, *where, "--samples", "400", "--resume", str(kept), code=1)
+    assert "VIOLATION" in first.stdout
+    runs = kept.read_text(encoding="utf-8")
+    again = run(query, *where, "--samples", "400", "--resume", str(kept), code=1)
+    assert again.stdout == first.stdout
+    assert kept.read_text(encoding="utf-8") == runs
+    assert f"{runs.count(chr(10)) - 1:,} runs are kept from before" in again.output
+    other = ("--sql", address + "&application_name=other", *where[2:], "--resume", str(kept))
+    assert "of another target" in run(query, *other, code=2).output
+
+
+def test_an_audit_that_was_killed_goes_on(script: str, tables: tuple[str, str], tmp_path: Path) -> None:
+    """The process is killed in the middle, and a line that it was writing is cut: no run is made twice."""
+    kept, calls = tmp_path / "runs.jsonl", tmp_path / "calls"
+    path = Path(script)
+    path.write_text(path.read_text().replace("lines=", f"printf . >> {calls}\nlines="))
+    options = ("--data", *tables, "--epsilon", "1", "--samples", "250", "--resume", str(kept))
+    line = ["audit", "--command", f"{script} {{data}}", *options]
+    process = subprocess.Popen([sys.executable, "-m", "deniable", *line], stdout=subprocess.DEVNULL)
+    while process.poll() is None and not (kept.exists() and kept.read_bytes().count(b"\n") > 30):
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    before = kept.read_bytes().count(b"\n") - 1
+    assert 30 <= before < 240
+    kept.write_bytes(kept.read_bytes() + b'{"data": "wi')
+    made_before = len(calls.read_text())
+    result = run(*line[1:], code=1)
+    assert "VIOLATION" in result.stdout
+    assert f"{before} runs are kept from before" in result.output
+    outputs = [json.loads(each) for each in kept.read_text(encoding="utf-8").splitlines()[1:]]
+    assert all(set(output) == {"data", "output"} for output in outputs)
+    assert before < len(outputs) <= 250
+    assert len(calls.read_text()) - made_before == len(outputs) - before
+
+
+def test_names_and_passwords_go_into_a_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(AUTHORIZATION, "Bearer token")
+    assert _authorized("https://dp.example/count") == (
+        "https://dp.example/count",
+        {"Authorization": "Bearer token"},
+    )
+    basic = base64.b64encode(b"a:b c").decode()
+    assert _authorized("http://a:b%20c@dp.example:80/x?y=1") == (
+        "http://dp.example:80/x?y=1",
+        {"Authorization": f"Basic {basic}"},
+    )
+    # As a finding has it, for a replay: the name without the password.
+    assert _authorized("https://a@dp.example/x")[1] == {"Authorization": "Bearer token"}
+    monkeypatch.delenv(AUTHORIZATION)
+    assert _authorized("https://dp.example/x") == ("https://dp.example/x", {})
+
+
 class Server(BaseHTTPRequestHandler):
     """Counts the lines it is sent, or those that the address names, and adds noise."""
 
@@ -178,7 +261,7 @@ def test_a_password_is_in_no_finding() -> None:
     """A finding is handed in, and its replay asks the environment."""
     addresses = "https://a:secret@dp.example/{data}", "postgresql://auditor:secret@db:5432/test"
     options = SystemOptions(None, *addresses, "SELECT 1", ("a", "b"), "GET", "", None, None)
-    assert "secret" not in str(options.told) + options.name
+    assert "secret" not in str(options.told) + options.name + options.about
     assert options.told["sql"] == "postgresql://auditor@db:5432/test"
 
 

@@ -160,3 +160,24 @@ def test_one_of_many_and_what_follows_a_release(file: str) -> None:
     assert run_json(file, shares, "--epsilon", ".5")["again"]
     text = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.125) COUNT(*) AS n FROM visits"
     assert run_json(file, text)["epsilon"] == 0.125
+
+
+def test_a_bound_on_rows_goes_with_the_unit_of_the_schema(tmp_path: Path) -> None:
+    """It was passed over in silence where --unit was left out."""
+    data = tmp_path / "visits.csv"
+    pyarrow.csv.write_csv(visits(300), data)
+    bound = ("--max-rows", "4", "--limit", "3:1e-6", "--epsilon", ".5")
+    assert "name it too, like --unit patient_id" in sentence(str(data), COUNT, *bound)
+    made = CliRunner().invoke(app, ["schema", "init", str(data), "--unit", "patient_id", "--no-ask"])
+    assert made.exit_code == 0
+    assert "at most 4 rows" in run(str(data), COUNT, *bound).stdout
+    assert "at most 4 count" in sentence(str(data), COUNT, "--max-rows", "5", "--epsilon", ".1")
+
+
+def test_an_answer_without_a_group_says_why(tmp_path: Path) -> None:
+    data = tmp_path / "visits.csv"
+    pyarrow.csv.write_csv(visits(60), data)
+    said = run(
+        str(data), "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", *FIRST, "--epsilon", ".05"
+    ).stdout
+    assert "No group is shown" in said

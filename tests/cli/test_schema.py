@@ -271,3 +271,18 @@ def test_bounds_alone_make_a_number_of_a_csv_column(csv: Path) -> None:
     assert "The column age is TEXT" in refusal
     assert "--bounds age=LOW:HIGH makes it a number" in refusal
     deniable(*question, "--bounds", "age=0:100")
+
+
+def test_the_owner_counts_cells_that_do_not_fit_and_nobody_else_does(tmp_path: Path) -> None:
+    data = tmp_path / "visits.csv"
+    data.write_text("who,day\na,2026-01-31\nb,31.01.2026\n", encoding="utf-8")
+    run("init", str(data), "--unit", "who", "--type", "day=date", "--no-ask")
+    place = str(data) + ".schema.yaml"
+    said = run("check", place, str(data), "--cells").stdout
+    assert "visits.day       2       0            1   99.99.9999" in said
+    assert "for the owner alone" in said
+    assert "31.01" not in said
+    counts = json.loads(run("check", place, str(data), "--cells", "--json").stdout)["cells"]
+    assert [count["unread"] for count in counts] == [0, 1]
+    assert "do not fit" not in run("check", place, str(data)).stdout
+    assert deniable("schema", "check", place, "--cells", code=2).stderr.startswith("Expected the data too")

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from deniable.attack.asking import PERSON, through_sql
-from deniable.attack.reconstruct import Reconstruction, ceiling, reconstruct, secret
+from deniable.attack.counts.reconstruct import Reconstruction, ceiling, reconstruct, secret
 from deniable.curator import Curator
 from deniable.guarantee import Budget
 from deniable.randomness import SeededRandom

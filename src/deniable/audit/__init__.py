@@ -13,9 +13,9 @@ from __future__ import annotations
 from deniable.audit.endpoint import Endpoint
 from deniable.audit.finding import Finding, Verdict, Witness
 from deniable.audit.membership import membership
-from deniable.audit.pairs import Pair, patterns
+from deniable.audit.runs.pairs import Pair, patterns
+from deniable.audit.runs.target import Asking
 from deniable.audit.sniper import audit, replay
-from deniable.audit.target import Asking
 
 __all__ = [
     "Asking",

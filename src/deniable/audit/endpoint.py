@@ -24,8 +24,8 @@ import pyarrow as pa
 
 from deniable.accounting.filters import Filter, above
 from deniable.accounting.filters.charges import Price, price
-from deniable.audit.classify import Rows
-from deniable.audit.pairs import Pair
+from deniable.audit.rules.classify import Rows
+from deniable.audit.runs.pairs import Pair
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.ledger import Ledger

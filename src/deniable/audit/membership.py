@@ -6,7 +6,7 @@ from typing import Any
 
 from deniable.audit.finding import Finding
 from deniable.audit.one_run import Family, one_run
-from deniable.audit.sniper import Claim
+from deniable.audit.sniper.claims import Claim
 
 
 def membership(

@@ -30,10 +30,10 @@ from scipy.stats import binom
 from deniable import accounting
 from deniable.accounting.proportion import lower
 from deniable.audit.finding import Finding, Verdict, Witness, at_one_delta
+from deniable.audit.rules.thresholds import candidates
 from deniable.audit.scores import numbers, seen
 from deniable.audit.statistics import Array, one_run_gaussian, one_run_p_value, one_run_refutes
 from deniable.audit.statistics import one_run as one_run_epsilon
-from deniable.audit.thresholds import candidates
 from deniable.errors import InvalidParameter
 from deniable.guarantee import DEFAULT_DELTA, Budget
 from deniable.loss import GaussianNoise, Loss

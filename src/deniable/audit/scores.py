@@ -18,8 +18,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from deniable.audit.finding import NOTHING, Finding, Witness, at_one_delta, judged
+from deniable.audit.rules.thresholds import candidates, choose
 from deniable.audit.statistics import Array, detectable, from_guesses
-from deniable.audit.thresholds import candidates, choose
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.loss import Loss

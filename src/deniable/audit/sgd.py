@@ -23,21 +23,6 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from deniable import accounting
-from deniable.audit.bets import mu_from_bets
-from deniable.audit.canary_designs import (
-    Bench,
-    Step,
-    Window,
-    dense,
-    divided,
-    momentum,
-    opposed,
-    pursued,
-    quietest,
-    singled,
-    watched,
-)
-from deniable.audit.canary_fields import AFTER, BEFORE, lengths, scattered, wake
 from deniable.audit.finding import Finding
 from deniable.audit.one_run import (
     CANNOT_SEE,
@@ -56,6 +41,21 @@ from deniable.audit.one_run import (
     verdict,
 )
 from deniable.audit.statistics import Array
+from deniable.audit.training.bets import mu_from_bets
+from deniable.audit.training.designs import (
+    Bench,
+    Step,
+    Window,
+    dense,
+    divided,
+    momentum,
+    opposed,
+    pursued,
+    quietest,
+    singled,
+    watched,
+)
+from deniable.audit.training.fields import AFTER, BEFORE, lengths, scattered, wake
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.loss import GaussianNoise, Loss
@@ -164,7 +164,7 @@ def canaries(
 ) -> Finding:
     """Insert gradients of our own into a step and look for them in what it releases.
 
-    The designs of `canary_designs` come one after another, each with its share of the error, until one shows
+    The designs of `training.designs` come one after another, each with its share of the error, until one shows
     more than is claimed: *scattered* first, `each` canaries in every round (200, or as many as fit) beside
     the gradients of `background` (of the model that is being trained, kept up to date by `update`); then one
     canary at a time, or sixty steps around many. Each learns where to look and certifies μ on observations of
@@ -265,7 +265,8 @@ def _windows(design: str, bench: Bench, steps: int, place: int) -> tuple[Array, 
     window: Window
     match design:
         case "opposed":
-            window = opposed(bench)
+            steps -= (runs := steps // 4)
+            window = opposed(bench, runs)
         case "divided":
             steps -= (runs := steps // 2)
             window = divided(bench, runs)
@@ -276,7 +277,7 @@ def _windows(design: str, bench: Bench, steps: int, place: int) -> tuple[Array, 
         case "singled":
             window = singled(bench, place)
         case "pursued":
-            steps -= (runs := max(3, steps // 10))
+            steps -= (runs := max(6, steps // 5))
             window = pursued(bench, runs)
         case _:
             steps //= 2

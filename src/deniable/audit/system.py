@@ -8,7 +8,9 @@ beforehand how many runs a claim needs.
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -18,20 +20,25 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from deniable.audit.independence import SHARE
-from deniable.audit.sniper import EXPLORE, LEAST_SAMPLES
+from deniable.audit.rules.support import UNSEEN
+from deniable.audit.runs.independence import SHARE
+from deniable.audit.sniper.audits import LEAST_SAMPLES
+from deniable.audit.sniper.campaign import EXPLORE
 from deniable.audit.statistics import detectable
-from deniable.audit.support import UNSEEN
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 
 DATA = "{data}"
+AUTHORIZATION = "DENIABLE_AUDIT_AUTHORIZATION"
+"""The environment variable with what an address wants as its Authorization header, like "Bearer …": a secret stands
+neither in a command line nor in a finding."""
 PASSWORD = re.compile(r"(?<=://)([^/:@]*):[^/]*@")
 SECONDS = 60.0
 """After which a run is given up."""
@@ -61,12 +68,12 @@ class Command:
         parts = [part.replace(DATA, data) for part in shlex.split(self.template)]
         try:
             # The person who audits names the program; no shell reads the line.
-            done = subprocess.run(parts, capture_output=True, text=True, timeout=self.seconds, check=False)
+            process = subprocess.run(parts, capture_output=True, text=True, timeout=self.seconds, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise InvalidParameter(
                 f'The command "{parts[0]}" did not run: {error}. Nothing was certified.'
             ) from None
-        return [done.returncode, *_words(done.stdout)]
+        return [process.returncode, *_words(process.stdout)]
 
 
 @dataclass(frozen=True)
@@ -97,20 +104,19 @@ class Url:
             _placed(self.template, "--url")
 
     def __call__(self, data: str) -> Any:
-        address = self.template.replace(DATA, urllib.parse.quote(data, safe=""))
-        payload = Path(data).read_bytes() if self.body else None
-        kind = (
-            {"Content-Type": "application/json" if data.endswith(".json") else "text/csv"}
-            if self.body
-            else {}
-        )
-        request = urllib.request.Request(address, payload, kind, method=self.method)
+        filled = self.template.replace(DATA, urllib.parse.quote(data, safe=""))
+        address, headers = _authorized(filled)
+        payload = None
+        if self.body:
+            payload = Path(data).read_bytes()
+            headers["Content-Type"] = "application/json" if data.endswith(".json") else "text/csv"
+        request = urllib.request.Request(address, payload, headers, method=self.method)
         try:
             with urllib.request.urlopen(request, timeout=self.seconds) as answer:
                 status, body = answer.status, json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as error:
             return [error.code, None]
-        except OSError as error:
+        except (OSError, HTTPException) as error:
             raise InvalidParameter(f"{address} did not answer: {error}. Nothing was certified.") from None
         except ValueError as error:
             raise InvalidParameter(f"{address} gave no JSON: {error}. Nothing was certified.") from None
@@ -127,9 +133,23 @@ class Url:
         return value
 
 
+def _authorized(address: str) -> tuple[str, dict[str, str]]:
+    """The address without a name and password in it, and the headers that carry them: those of the address, or what
+    the environment says."""
+    parts = urllib.parse.urlsplit(address)
+    bare = urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    if parts.password is not None:
+        secret = f"{urllib.parse.unquote(parts.username or '')}:{urllib.parse.unquote(parts.password)}"
+        return bare, {"Authorization": "Basic " + base64.b64encode(secret.encode()).decode("ascii")}
+    if header := os.environ.get(AUTHORIZATION):
+        return bare, {"Authorization": header}
+    return bare, {}
+
+
 @dataclass(frozen=True)
 class Sql:
-    """A query through any database address: {data} in it is the table or schema of a neighbour."""
+    """A query through any database address: {data} in it is the table or schema of a neighbour. PostgreSQL is
+    spoken to by psycopg, the driver that `deniable[postgres]` brings, unless the address names another."""
 
     address: str
     query: str
@@ -139,7 +159,10 @@ class Sql:
     def __post_init__(self) -> None:
         _placed(self.query, "the query")
         try:
-            object.__setattr__(self, "engine", create_engine(self.address))
+            address = make_url(self.address)
+            if address.drivername in ("postgresql", "postgres"):
+                address = address.set(drivername="postgresql+psycopg")
+            object.__setattr__(self, "engine", create_engine(address))
         except (SQLAlchemyError, ImportError) as error:
             raise InvalidParameter(
                 f"The database cannot be opened: {str(error).splitlines()[0]}. Nothing was run."

@@ -3,7 +3,7 @@ database, and two neighbours."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -50,8 +50,22 @@ class SystemOptions:
         )
         return asdict(open_words)
 
-    def attack(self, claim: Budget | None, options: Mapping[str, Any]) -> Finding:
-        """Audit it, with runs enough to see twice the claim unless --samples says otherwise."""
+    @property
+    def about(self) -> str:
+        """What runs that are kept are of: all that an output depends on, without passwords."""
+        asks = [self.command, without_password(self.url), without_password(self.sql), self.query]
+        if self.url:
+            asks += [self.method.upper(), self.path]
+        return " ".join(filter(None, asks)) + f" on {' and '.join(self.data or ())}"
+
+    def attack(
+        self,
+        claim: Budget | None,
+        options: Mapping[str, Any],
+        resumed: Callable[[int], None] | None = None,
+    ) -> Finding:
+        """Audit it, with runs enough to see twice the claim unless --samples says otherwise. `resumed` hears how
+        many runs were there already."""
         if claim is None or self.data is None:
             raise InvalidParameter(NEIGHBOURS)
         if sum(map(bool, (self.command, self.url, self.sql))) > 1:
@@ -60,8 +74,9 @@ class SystemOptions:
             raise InvalidParameter(f"Expected --rate {self.rate:g} above 0. Nothing was run.")
         target = self.target()
         if self.resume is not None:
-            about = f"{self.command or self.url or self.query} on {self.data[0]} and {self.data[1]}"
-            target = Recorded(target, self.resume, about)
+            target = Recorded(target, self.resume, self.about)
+            if target.count and resumed is not None:
+                resumed(target.count)
         if self.resume is not None or options["samples"] is None:
             samples = options["samples"] or EASY * runs_needed(
                 claim, 2 * float(claim.epsilon), options["confidence"]

@@ -20,8 +20,8 @@ import numpy as np
 from deniable.audit import Endpoint, Finding, Pair
 from deniable.audit.bench import case
 from deniable.audit.one_run import Family, one_run
+from deniable.audit.runs.target import load as load_target
 from deniable.audit.scores import FILES, read, scores, table_in
-from deniable.audit.target import load as load_target
 from deniable.errors import DeniableError, InvalidParameter
 from deniable.guarantee import Budget
 from deniable.mechanisms import Gaussian, Laplace

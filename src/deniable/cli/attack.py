@@ -12,8 +12,8 @@ import typer
 from deniable.attack import anonymity, attribute, fuzzy, hide, link, points, series, sticky, tables
 from deniable.attack import difference as differencing
 from deniable.attack import reconstruct as rebuilding
+from deniable.attack.counts.solve import SolvingMethod, expected_share
 from deniable.attack.learnt import Learnt, percent
-from deniable.attack.solve import SolvingMethod, expected_share
 from deniable.cli import attack_column, attack_gradients, attack_invert, attack_models, attack_poison, show
 from deniable.cli.door import door
 from deniable.cli.options import Json, Plot

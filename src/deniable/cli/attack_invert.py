@@ -89,7 +89,7 @@ def invert(
     )
     show.say("", *(result.reading for result in releases))
     show.say(
-        "Confidence and generator find the class. DP for an image hides whether that image was there, not "
+        "Confidence, public mean and generator find the class. DP for an image hides whether that image was there, not "
         "what all images of a class have in common: a private model that works can be inverted all the same. "
         "Stationarity finds the images themselves, and that is what DP bounds."
     )

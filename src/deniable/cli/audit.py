@@ -217,7 +217,7 @@ def audit(
         finding = _replay(replay_file, seed)
     elif asks.given:
         with _bar(asks.name) as tell:
-            finding = asks.attack(budget, options | {"seed": seed or 0, "progress": tell})
+            finding = asks.attack(budget, options | {"seed": seed or 0, "progress": tell}, _tell_resumed)
     elif target is None:
         raise InvalidParameter("Expected a target to audit, or --replay with the file of a finding.")
     elif target == BENCH:
@@ -242,6 +242,10 @@ def audit(
             *(f"{what}: {file}" for what, file in (("Finding", save), ("Report", report)) if file is not None)
         )
     raise typer.Exit(finding.exit_code)
+
+
+def _tell_resumed(runs: int) -> None:
+    Console(stderr=True).print(f"{runs:,} runs are kept from before; they are not made again.")
 
 
 def _sensible(

@@ -48,6 +48,10 @@ def line(account: Account) -> tuple[str, ...]:
     )
 
 
+SMALLER = 0.95
+"""A share this much below that of the summed ε is explained."""
+
+
 def bar(share: float) -> str:
     """How much is spent, never drawn as less.
 
@@ -79,6 +83,10 @@ def tell(account: Account, json: bool) -> None:
         part = f", part of {account.parent}"
     show.heading(f"{account.name}{part} ({account.status})")
     show.say(f"{bar(expenditure.share)} {percent(expenditure.share)} of {account.limit}")
+    if expenditure.share < SMALLER * expenditure.epsilon / float(account.limit.epsilon):
+        show.say(
+            "(Many small charges cost less together than their sum, so the bar is shorter than ε below.)"
+        )
     show.say(f"Protects {account.unit}. Owner: {account.owner}.")
     show.say(f"Spent: ε = {numbers.up(expenditure.epsilon)}{_at(expenditure.delta)} ({expenditure.method}).")
     show.say(f"Left for one charge: {_left(account.remaining())}.")

@@ -14,9 +14,12 @@ from deniable.cli import show
 from deniable.cli.door import door
 from deniable.cli.options import Json, Plot, Replace
 from deniable.curator import Answer, Curator, Preview
-from deniable.errors import InvalidQuery
+from deniable.errors import InvalidParameter, InvalidQuery
 from deniable.guarantee import Budget
+from deniable.sql.schema.beside import remembered
+from deniable.sql.schema.file import load
 from deniable.sql.schema.overrides import parse_bounds, parse_keys, parse_unit
+from deniable.units import Unit
 
 
 @dataclass(frozen=True)
@@ -37,11 +40,35 @@ class OpeningOptions:
     analyst: str | None
     purpose: option.QueryPurpose | None = None
 
+    def _unit(self) -> Unit | None:
+        """As --unit says; else as the schema does, with what the other options say of it; None if nobody does."""
+        name = self.unit
+        if name is None and (self.max_rows is not None or self.replace):
+            name = self._declared_unit()
+        if name is None:
+            return None
+        return parse_unit(name, self.max_rows, replace=self.replace)
+
+    def _declared_unit(self) -> str:
+        schema = None
+        if self.schema is not None:
+            schema = load(self.schema)
+        elif "://" not in self.source:
+            schema = remembered(Path(self.source))
+        units = {
+            table.unit for table in (schema.tables if schema else ()) if not table.public and not table.path
+        }
+        if len(units) != 1 or None in units:
+            raise InvalidParameter(
+                "--max-rows and --replace say more of --unit: name it too, like --unit patient_id. Nothing was opened."
+            )
+        return str(units.pop())
+
     @contextmanager
     def opened(self) -> Iterator[Curator]:
         with Curator.open(
             self.source,
-            unit=None if self.unit is None else parse_unit(self.unit, self.max_rows, replace=self.replace),
+            unit=self._unit(),
             limit=None if self.limit is None else Budget.parse(self.limit),
             name=self.name,
             ledger=self.ledger,

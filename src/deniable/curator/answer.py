@@ -38,6 +38,10 @@ LEFT_OUT = (
     "It counts noise and rounding; it leaves out what clamping to bounds and the bound on rows per person "
     "took away."
 )
+NO_GROUP = (
+    "No group is shown: where keys are private, a group appears only if enough people share its key, and fewer are enough "
+    "with more ε. Ask with more ε or for larger groups; or let the owner declare keys that are public (keys=, --keys)."
+)
 CLAMPED = "It counts noise and rounding; it leaves out what clamping to bounds took away."
 
 
@@ -145,6 +149,8 @@ class Answer(Release[pa.Table]):
                 f"± holds with probability {self.confidence:.6g} for each number by itself. "
                 f"{LEFT_OUT if self.bounding is None else CLAMPED}"
             )
+        if self.delta and not self.value.num_rows:
+            notes.append(NO_GROUP)
         if self.bounding is not None:
             notes.append(words.bounding(self.bounding, self.left_out.column_names))
         for name, (lower, upper) in self.bounds.items():

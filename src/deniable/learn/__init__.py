@@ -42,6 +42,11 @@ _HOMES = {
     "sgd": "Adaptive Arrivals DPSGD Distributed Execution FixedLots Flat Group Learning Lots Padded PerLayer "
     "Privacy Trained Users make_private resume train",
 }
+_OF_OPACUS = {
+    "PrivacyEngine": "make_private(DPSGD(model, criterion, …), optimizer, data, account=…)",
+    "BatchMemoryManager": "Execution(microbatch=…)",
+    "ModuleValidator": "DPSGD names the layer that it cannot take",
+}
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [*sorted(_HOME), *_PARTS]
@@ -59,6 +64,8 @@ def __getattr__(name: str) -> object:
         if error.name in ("torch", "sklearn"):
             raise MissingExtra(f"Learning needs {error.name}: pip install 'deniable[learn]'.") from None
         raise
+    if name in _OF_OPACUS:
+        raise AttributeError(f'{name} is of Opacus. Here: {_OF_OPACUS[name]}; see "Coming from Opacus".')
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

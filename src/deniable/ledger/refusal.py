@@ -102,13 +102,13 @@ def _fits_alone(limit: Filter, loss: Loss) -> bool:
 
 
 def _over_shares(standing: Standing, charge: Charge, total: Charge) -> str:
-    limit, way_out = standing.filter.limit, _way_out(standing.filter, standing.spent)
+    limit = standing.filter.limit
     return (
         f'This run by itself is within the limit of the account "{standing.name}", {limit}, but the account '
         "keeps a part of δ for other charges, so it does not fit. Nothing was run and nothing was charged. "
         "An account for one run spends all of its limit on it: "
         'ledger.create(…, purpose="run"), or deniable ledger create … --purpose run. '
-        f"In this one, {way_out[0].lower()}{way_out[1:]}"
+        "In this one, state the run with less ε or a smaller δ."
     )
 
 

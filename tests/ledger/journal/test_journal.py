@@ -331,6 +331,16 @@ def test_another_ledger_beside_the_data_is_named(tmp_path: Path) -> None:
         one.bind(data)
 
 
+def test_another_ledger_is_named_once_though_mark_and_folder_tell_of_it(tmp_path: Path) -> None:
+    data = tmp_path / "visits.parquet"
+    data.write_bytes(b"PAR1")
+    with Ledger.open(f"sqlite:///{tmp_path}/one.db") as one:
+        one.bind(data)
+    with Ledger.open(f"sqlite:///{tmp_path}/two.db") as two, pytest.warns(UserWarning, match="one") as warned:
+        two.bind(data)
+    assert len(warned) == 1
+
+
 def test_a_ledger_that_was_deleted_is_missed(tmp_path: Path) -> None:
     data = tmp_path / "visits.parquet"
     data.write_bytes(b"PAR1")

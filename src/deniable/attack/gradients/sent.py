@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from deniable import accounting, numbers
-from deniable.attack import examples
 from deniable.attack.learnt import Learnt
+from deniable.attack.models import examples
 from deniable.errors import InvalidParameter
 from deniable.federated.device import Device
 from deniable.federated.fedavg import FedAvg

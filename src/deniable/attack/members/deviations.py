@@ -1,11 +1,18 @@
-"""How far the outputs of models scatter on one row: a deviation per row, shrunk towards what rows have in
-common.
+"""How models answer on one row, with it and without it: means and deviations per row, shrunk towards what rows have
+in common.
 
-A few models say little about one row's deviation: taken as it is, a small one by chance accuses the row. One
-deviation for all rows forgets that some are steady and others are not. Between them, the variances of the
-rows are taken as draws from one scaled inverse χ² law, whose two parameters are read from all of them; each
-row's is then its posterior, and what the next model will say is Student's t with the degrees of freedom of
-both (Smyth 2004, theorem of section 4 and the moments of section 6.2)."""
+A few models say little about one row. Its deviation taken as it is, a small one by chance accuses the row; one
+deviation for all rows forgets that some are steady and others are not. Between them, empirical Bayes:
+
+- The variances of rows that are alike in what else is known of them (the mean of the models, and mean and variance of
+  the models on the other side) are taken as draws from one scaled inverse χ² law around a trend, whose parameters are
+  read from all rows; each row's variance is its posterior, and what the next model will say is Student's t with the
+  degrees of freedom of both (Smyth 2004, section 4; the moments of section 6.2; a trend for the prior as in Law et al.
+  2014).
+- How much a row's own training moves it, the gap between the two means, is a draw from a normal law around a trend;
+  each row's gap is its posterior mean (Morris 1983), and the two means move together by their uncertainty.
+
+How strongly to shrink is itself read from the shadow models: nothing is tuned by hand."""
 
 from __future__ import annotations
 
@@ -18,10 +25,9 @@ from scipy.stats import t as student
 
 from deniable.attack.members.evidence import Booleans, Floats
 
-LENT = 0.25
-"""How much of the other side's scatter (models without the row, for those with it) counts as the row's
-own."""
 LEAST = 1e-18
+ROWS_PER_TERM = 20
+"""Rows for each term of a trend; with fewer, rows have only their mean in common."""
 MOST = 1e6
 """Degrees of freedom of a prior that says all rows are alike."""
 
@@ -52,7 +58,7 @@ class Side:
     def usual_freedom(self) -> float:
         return float(self.freedom.mean())
 
-    def variance(self, otherwise: float) -> Floats:
+    def variance(self, otherwise: float | Floats) -> Floats:
         """Of each row; `otherwise`, where fewer than two models say it."""
         return np.where(self.freedom > 0, self.squares / np.maximum(self.freedom, 1), otherwise)
 
@@ -74,40 +80,111 @@ class Predicted:
 
 
 def predicted(side: Side, other: Side | None = None) -> Predicted:
-    """From one side, and `LENT` of the other's scatter.
+    """From one side, and where there is one from what the other tells of it.
 
     All rows count as known from equally many models. Where shadows and target share a design (every row in
     half of all models), how many shadows hold a row tells whether the target does: a score must not depend on
     it."""
-    prior_freedom, prior_variance = prior(side)
-    parts = [
-        (prior_freedom, np.full(len(side.mean), prior_variance)),
-        (side.usual_freedom, side.variance(prior_variance)),
-    ]
-    if other is not None:
-        parts.append((LENT * other.usual_freedom, other.variance(prior_variance)))
-    freedom = sum(weight for weight, _ in parts)
-    variance = sum(weight * part for weight, part in parts) / freedom
+    freedom, variance = _posterior(side, other)
+    return _next(side, side.mean, variance, freedom)
+
+
+def both_predicted(inside: Side, outside: Side) -> tuple[Predicted, Predicted]:
+    """What the next model says, with the row and without it; the gap between them is shrunk too."""
+    (freedom_in, variance_in), (freedom_out, variance_out) = (
+        _posterior(inside, outside),
+        _posterior(outside, inside),
+    )
+    error_in = variance_in / (inside.usual_freedom + 1)
+    error_out = variance_out / (outside.usual_freedom + 1)
+    error = error_in + error_out
+    gap = inside.mean - outside.mean
+    moved = _shrunk_gap(gap, error, outside.mean, np.log(variance_out)) - gap
+    return (
+        _next(inside, inside.mean + moved * error_in / error, variance_in, freedom_in),
+        _next(outside, outside.mean - moved * error_out / error, variance_out, freedom_out),
+    )
+
+
+def _next(side: Side, centre: Floats, variance: Floats, freedom: float) -> Predicted:
     # The mean is itself known from so many models only.
     wider = 1 + 1 / (side.usual_freedom + 1)
-    return Predicted(side.mean, np.sqrt(np.maximum(variance * wider, LEAST)), freedom)
+    return Predicted(centre, np.sqrt(variance * wider), freedom)
 
 
-def prior(side: Side) -> tuple[float, float]:
-    """Degrees of freedom and variance that all rows have in common, by the moments of ln s² (Smyth 2004,
-    section 6.2).
+def _posterior(side: Side, other: Side | None) -> tuple[float, Floats]:
+    """Degrees of freedom, and the variance of each row after its own models were seen."""
+    prior_freedom, prior_variance = prior(side, other)
+    freedom = prior_freedom + side.usual_freedom
+    own = side.variance(prior_variance)
+    variance = (prior_freedom * prior_variance + side.usual_freedom * own) / freedom
+    return freedom, np.maximum(variance, LEAST)
 
-    ln s² is ln σ² + ln χ²_d/d, whose mean is ψ(d/2) − ln(d/2) and whose variance ψ′(d/2); what scatters
-    beyond that is the prior's."""
+
+def prior(side: Side, other: Side | None = None) -> tuple[float, Floats]:
+    """Degrees of freedom and variance that rows have in common, by the moments of ln s² (Smyth 2004, section 6.2).
+
+    ln s² is ln σ² + ln χ²_d/d, whose mean is ψ(d/2) − ln(d/2) and whose variance ψ′(d/2); what scatters around the
+    trend beyond that is the prior's."""
     usable = (side.freedom > 0) & (side.squares > LEAST)
     if usable.sum() < 2:
-        return MOST, LEAST
-    half = side.freedom[usable] / 2
-    logs = np.log(side.squares[usable] / side.freedom[usable]) - digamma(half) + np.log(half)
-    beyond = float(logs.var(ddof=1) - polygamma(1, half).mean())
-    freedom = 2 * _trigamma_inverse(beyond) if beyond > 0 else MOST
-    freedom = min(freedom, MOST)
-    return freedom, math.exp(float(logs.mean()) + float(digamma(freedom / 2)) - math.log(freedom / 2))
+        return MOST, np.full(len(usable), LEAST)
+    logs = _log_variance(side, usable)
+    trend, terms = _trend(_known(side, other, usable), logs, usable)
+    beyond = float((logs - trend)[usable].var(ddof=terms) - polygamma(1, side.freedom[usable] / 2).mean())
+    freedom = MOST
+    if beyond > 0:
+        freedom = min(2 * _trigamma_inverse(beyond), MOST)
+    return freedom, np.exp(trend + float(digamma(freedom / 2)) - math.log(freedom / 2))
+
+
+def _log_variance(side: Side, usable: Booleans) -> Floats:
+    """ln s² without the bias of its logarithm; where it cannot be said, the mean of the others."""
+    half = np.where(usable, side.freedom, 1) / 2
+    squares = np.where(usable, side.squares, 1)
+    logs = np.log(squares / (2 * half)) - digamma(half) + np.log(half)
+    return np.asarray(np.where(usable, logs, logs[usable].mean()))
+
+
+def _known(side: Side, other: Side | None, usable: Booleans) -> list[Floats]:
+    """What is known of each row beside its own variance."""
+    terms = [side.mean, side.mean**2]
+    if other is None:
+        return terms
+    also = usable & (other.freedom > 0) & (other.squares > LEAST)
+    if also.any():
+        terms.append(_log_variance(other, also))
+    return [*terms, other.mean, other.mean**2]
+
+
+def _trend(
+    terms: list[Floats], values: Floats, usable: Booleans, weight: Floats | None = None
+) -> tuple[Floats, int]:
+    """The least-squares fit of the values on the terms, within the range of the values, and how many terms it has;
+    the mean alone, where rows are too few."""
+    rows = int(usable.sum())
+    weights = np.ones(len(values)) if weight is None else weight
+    if rows < ROWS_PER_TERM * (len(terms) + 1):
+        terms = []
+    table = np.column_stack([np.ones(len(values)), *(_standard(term, usable) for term in terms)])
+    weighted = table * weights[:, None]
+    solution = np.linalg.lstsq(weighted[usable], (values * weights)[usable], rcond=None)[0]
+    inside = np.clip(table @ solution, values[usable].min(), values[usable].max())
+    return inside, table.shape[1]
+
+
+def _standard(term: Floats, usable: Booleans) -> Floats:
+    return np.asarray((term - term[usable].mean()) / max(float(term[usable].std()), LEAST))
+
+
+def _shrunk_gap(gap: Floats, error: Floats, mean: Floats, logs: Floats) -> Floats:
+    """The posterior mean of each row's gap, whose own variance is `error`, around a trend of all rows. The gaps of
+    unsteady rows scatter more: their prior's variance is a multiple of the row's own."""
+    weight = 1 / np.sqrt(error + np.median(error))
+    trend, _ = _trend([mean, mean**2, logs, mean * logs], gap, np.ones(len(gap), np.bool_), weight)
+    variance = np.exp(logs)
+    spread = max(float((((gap - trend) ** 2 - error) / variance).mean()), 0.0) * variance
+    return (spread * gap + error * trend) / (spread + error)
 
 
 def _trigamma_inverse(value: float) -> float:

@@ -19,7 +19,7 @@ from scipy.special import log_softmax, logsumexp
 from scipy.stats import rankdata
 from sklearn.linear_model import LogisticRegression
 
-from deniable.attack.members.deviations import Side, predicted
+from deniable.attack.members.deviations import Side, both_predicted, predicted
 from deniable.attack.members.evidence import Booleans, Evidence, Floats, Labels, Logits, scaled
 
 GAMMA = 1.0
@@ -44,8 +44,8 @@ def shokri(seen: Evidence) -> Floats:
 
 
 def lira(seen: Evidence) -> Floats:
-    """ln p(φ | in) − ln p(φ | out), φ = ln p/(1 − p) of the label, with a deviation per row, shrunk
-    (`deviations`); over several queries the mean of these, as their authors do."""
+    """ln p(φ | in) − ln p(φ | out), φ = ln p/(1 − p) of the label, with a mean and a deviation per row, shrunk as
+    far as the shadow models say (`deviations`); over several queries the mean of these, as their authors do."""
     target, shadows = seen.target_scaled(), seen.shadows_scaled()
     ratios = [_ratio(phi, shadows[:, query], seen.members) for query, phi in enumerate(target)]
     return np.asarray(np.mean(ratios, axis=0))
@@ -88,8 +88,7 @@ ATTACKS: Mapping[str, Callable[[Evidence], Floats]] = {
 
 
 def _ratio(phi: Floats, shadows: Floats, members: Booleans) -> Floats:
-    inside, outside = Side.of(shadows, members), Side.of(shadows, ~members)
-    with_it, without = predicted(inside, outside), predicted(outside, inside)
+    with_it, without = both_predicted(Side.of(shadows, members), Side.of(shadows, ~members))
     return with_it.log_density(phi) - without.log_density(phi)
 
 

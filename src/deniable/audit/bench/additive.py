@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from deniable.audit.bench.case import COUNTS, Array, Case, Generator, laplace, on_grid
-from deniable.audit.pairs import Pair, patterns
+from deniable.audit.runs.pairs import Pair, patterns
 from deniable.loss import Loss, Pure
 from deniable.units import Unit
 

@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from deniable.audit.bench.case import COUNTS, Array, Case, Generator, laplace, on_grid
 from deniable.audit.bench.gaussian import gaussian_epsilon
-from deniable.audit.pairs import Pair
+from deniable.audit.runs.pairs import Pair
 from deniable.loss import Approximate, Loss
 from deniable.units import Unit
 

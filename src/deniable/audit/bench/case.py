@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.audit.pairs import Pair
+from deniable.audit.runs.pairs import Pair
 from deniable.loss import Loss, Pure
 from deniable.units import Unit
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from deniable.audit.bench.case import Array, Case, Generator
-from deniable.audit.pairs import Pair, patterns
+from deniable.audit.runs.pairs import Pair, patterns
 
 
 @dataclass(frozen=True)

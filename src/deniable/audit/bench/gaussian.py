@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from deniable.audit.bench.case import Array, Case, Generator, on_grid
-from deniable.audit.pairs import Pair, patterns
+from deniable.audit.runs.pairs import Pair, patterns
 from deniable.loss import Approximate, Loss
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from deniable.audit.bench.case import Array, Case, Generator
-from deniable.audit.pairs import Pair
+from deniable.audit.runs.pairs import Pair
 from deniable.loss import Loss, Pure
 from deniable.units import Unit
 

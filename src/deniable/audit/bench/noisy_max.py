@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from deniable.audit.bench.case import Array, Case, Generator, laplace, on_grid
-from deniable.audit.pairs import Pair, patterns
+from deniable.audit.runs.pairs import Pair, patterns
 
 SCALE = 20.0
 """2/ε."""

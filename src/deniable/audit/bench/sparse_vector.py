@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.audit.bench.case import Array, Case, Generator, laplace, on_grid
-from deniable.audit.pairs import Pair, patterns
+from deniable.audit.runs.pairs import Pair, patterns
 
 LENGTH = 10
 STOPPED = -1.0

@@ -4,7 +4,8 @@ TypeError."""
 from __future__ import annotations
 
 import functools
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 EQUIVALENTS = {
     "target_epsilon": "Privacy(epsilon=…)",
@@ -19,6 +20,43 @@ EQUIVALENTS = {
     "max_physical_batch_size": "Execution(microbatch=…)",
 }
 Kind = TypeVar("Kind")
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+OF_THE_RUN = {
+    "module": "the model of run=DPSGD(model, criterion, …)",
+    "criterion": "that of run=DPSGD(model, criterion, …)",
+    "noise_multiplier": "Privacy(noise_multiplier=…) of the run",
+    "epochs": "Lots(epochs=…) of the run",
+    "epsilon": "Privacy(epsilon=…) of the run",
+    "delta": "Privacy(delta=…) of the run",
+    "noise_generator": "rng=…",
+}
+"""What belongs to the run where a function takes one."""
+
+
+def of_a_run(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Let a function that takes a run refuse the names of Opacus with what they are here.
+
+    >>> @of_a_run
+    ... def make(run, data):
+    ...     return run
+    >>> make(module=None, max_grad_norm=1.0)
+    Traceback (most recent call last):
+    TypeError: make has no argument module. Here it is the model of run=DPSGD(model, criterion, …); see "Coming from Opacus".
+    """
+
+    @functools.wraps(function)
+    def named(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        for name in kwargs:
+            if (here := (OF_THE_RUN | EQUIVALENTS).get(name)) is not None:
+                raise TypeError(
+                    f'{function.__name__} has no argument {name}. Here it is {here}; see "Coming from Opacus".'
+                )
+        return function(*args, **kwargs)
+
+    return named
 
 
 def with_equivalents(kind: type[Kind]) -> type[Kind]:

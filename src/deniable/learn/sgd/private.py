@@ -17,6 +17,7 @@ from deniable.learn.clip.structure import conduct
 from deniable.learn.nests import mapped, taken_apart, tensors
 from deniable.learn.sgd.checking import copied, refuse_groups_of_rates, trial
 from deniable.learn.sgd.dpsgd import DPSGD
+from deniable.learn.sgd.equivalents import of_a_run
 from deniable.learn.sgd.rows import Lot
 from deniable.learn.sgd.steps import Ask, TrainingSteps
 from deniable.learn.sgd.trainer import Trainer
@@ -164,6 +165,7 @@ class Private:
         self.close()
 
 
+@of_a_run
 def make_private(
     run: DPSGD, optimizer: Optimizer, data: Any, *, account: Account, rng: Random | None = None
 ) -> Private:

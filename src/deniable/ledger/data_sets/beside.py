@@ -94,7 +94,7 @@ def _lying(journal: Journal, data: Path) -> Iterator[str]:
         if not file.is_file() or file.name.endswith(BELONGINGS) or (own is not None and _same(file, own)):
             continue
         if _is_ledger(file):
-            yield str(file)
+            yield f"sqlite:///{file}"  # as a mark names it, so that one ledger is told of once
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -88,7 +88,7 @@ def _mended(text: str) -> str:
     if "CSV Error" not in text:
         return text
     way_out = (
-        "Save the file in UTF-8, like `iconv -f latin1 -t utf-8 old.csv > new.csv`."
+        "Save the file in UTF-8, like `iconv -f latin1 -t utf-8 old.csv > new.csv`, or from a spreadsheet as CSV UTF-8."
         if "utf-8" in text
         else "Every line needs as many fields as the header, and a field with the separator in it stands in double quotes. "
         "The separator is that of the header, or CSV(path, delimiter=…)."

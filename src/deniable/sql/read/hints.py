@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+import sqlglot
 from sqlglot import expressions as exp
+from sqlglot.errors import ParseError
 
 from deniable.sql import functions
 
@@ -71,7 +73,30 @@ def of_text(text: str, names: Iterable[str] = ()) -> str:
     """
     found = ((pattern.search(text), way_out) for pattern, way_out in _TEXTS)
     hint = next((way_out.format(*match.groups()) for match, way_out in found if match), "")
-    return " ".join(part for part in (hint or of_names(text, names), "Write it in DuckDB's SQL.") if part)
+    names = tuple(names)
+    hint = hint or of_keywords(text, names) or of_names(text, names)
+    return " ".join(part for part in (hint, "Write it in DuckDB's SQL.") if part)
+
+
+def of_keywords(text: str, names: Iterable[str]) -> str:
+    """A declared name that SQL reads as a word of its own; nothing, if the text has none without quotes.
+
+    >>> of_keywords("SELECT AVG(Alter) FROM visits", ["Alter", "age"])
+    'In SQL alter is a word of its own; a column of that name stands in double quotes: "Alter".'
+    """
+    words = {word.lower() for word in _WORD.findall(_IN_QUOTES.sub("''", text))}
+    said = [name for name in sorted(set(names)) if name.lower() in words and _is_keyword(name)]
+    if not said:
+        return ""
+    return f'In SQL {said[0].lower()} is a word of its own; a column of that name stands in double quotes: "{said[0]}".'
+
+
+def _is_keyword(name: str) -> bool:
+    try:
+        sqlglot.parse_one(f"SELECT AVG({name}) FROM t", read="duckdb")
+    except ParseError:
+        return True
+    return False
 
 
 def of_names(text: str, names: Iterable[str]) -> str:

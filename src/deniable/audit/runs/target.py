@@ -1,0 +1,277 @@
+"""What can be audited, brought to one shape: `draw(data, n, rng)` gives n independent
+outputs as rows of numbers.
+
+A target may be a batch sampler (anything with `draw(data, n, rng)`), a `Mechanism`, or any callable on one
+data set: a query through a curator, a training function, an endpoint. Outputs may be numbers, strings,
+tuples, mappings, Arrow tables and whatever of these nests; `encode` turns them into rows.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from deniable.audit.rules.classify import Rows
+from deniable.audit.runs.worker import EXACT, RNG, perform
+from deniable.errors import InvalidParameter, InvalidQuery
+from deniable.mechanism import Interactive, Mechanism
+from deniable.randomness import SeededRandom
+
+LARGEST_SEED = 2**32 - 1
+"""`numpy.random.RandomState` and with it scikit-learn take no larger one."""
+SEEDS = ("seed", "random_state")
+"""Arguments that take one."""
+SHAPE = "(shape)"
+FITTED = ("coef_", "intercept_")
+"""What a linear model of scikit-learn has learnt."""
+
+
+class Target(Protocol):
+    """Draws independent outputs on one data set. `batched` targets are fast enough for threads."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def batched(self) -> bool: ...
+
+    def draw(self, data: Any, n: int, rng: np.random.Generator) -> Rows: ...
+
+
+@dataclass(frozen=True)
+class Batched:
+    """A target that draws many outputs in one call."""
+
+    function: Callable[[Any, int, np.random.Generator], Any]
+    name: str
+    batched: bool = True
+
+    def draw(self, data: Any, n: int, rng: np.random.Generator) -> Rows:
+        rows = np.asarray(self.function(data, n, rng))
+        if len(rows) != n:
+            raise InvalidParameter(f'Expected n={n} outputs from one draw of "{self.name}", got {len(rows)}.')
+        return matrix(rows)
+
+
+@dataclass(frozen=True)
+class Called:
+    """A target that gives one output per call; `pass_rng` says how its randomness comes,
+    if from outside (`worker.perform`)."""
+
+    function: Callable[..., Any]
+    name: str
+    pass_rng: str | None = None
+    columns: list[str] = field(default_factory=list)
+    batched: bool = False
+
+    @property
+    def seeded(self) -> bool:
+        """Whether each run gets a seed of its own."""
+        return self.pass_rng not in (None, RNG, EXACT)
+
+    def draw(self, data: Any, n: int, rng: np.random.Generator) -> Rows:
+        seeds = rng.choice(LARGEST_SEED + 1, n, replace=False).tolist()
+        return encode(
+            perform(self.function, self.pass_rng, (data, data), [0] * n, seeds, False)[0], self.columns
+        )
+
+    def obeys(self, data: Any) -> bool:
+        """Whether its output is a function of data and seed: then it matters not which process it runs in."""
+        if self.pass_rng is None:
+            return False
+        both, _ = perform(self.function, self.pass_rng, (data, data), [0, 0], [1, 1], True)
+        return bool(np.array_equal(encode(both[:1], []), encode(both[1:], []), equal_nan=True))
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A local client, which makes many reports in one call: their bits are the output."""
+
+    client: Any
+
+    def __call__(self, data: Any, n: int, rng: np.random.Generator) -> Rows:
+        reports = self.client.reports([data] * n, rng=SeededRandom(int(rng.integers(2**62))))
+        return np.unpackbits(np.asarray(reports, np.uint8), axis=1).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Asking:
+    """An `Interactive` with its questions fixed in advance: one run opens it and asks
+    them all, or until it is over."""
+
+    interactive: Interactive[Any]
+    questions: Sequence[Any]
+
+    def __call__(self, data: Any, *, rng: SeededRandom) -> tuple[Any, ...]:
+        conversation = self.interactive.open(data, rng=rng)
+        answers: list[Any] = []
+        try:
+            for question in self.questions:
+                answers.append(conversation.ask(question))
+        except InvalidQuery:
+            answers += [None] * (len(self.questions) - len(answers))
+        return tuple(answers)
+
+
+def as_target(target: Any, name: str | None = None) -> Target:
+    """Bring anything that can be audited to one shape."""
+    label = name or getattr(target, "name", None) or _name(target)
+    if isinstance(target, Batched | Called):
+        return target
+    if callable(getattr(target, "draw", None)):
+        return Batched(target.draw, label)
+    if callable(getattr(target, "reports", None)):
+        return Batched(Reported(target), label)
+    if isinstance(target, Interactive) and not isinstance(target, Mechanism):
+        raise InvalidParameter(
+            f'"{label}" is a conversation: fix what it is asked with Asking(interactive, questions).'
+        )
+    if not callable(target):
+        raise InvalidParameter(f"Expected a mechanism or a callable to audit, got {type(target).__name__}.")
+    names = _parameters(target)
+    if {"n", "rng"} <= set(names):
+        return Batched(lambda data, n, rng: target(data, n=n, rng=rng), label)
+    return Called(target, label, _source(target, names))
+
+
+def load(spec: str) -> Any:
+    """The object behind "package.module:name".
+
+    >>> load("math:floor")(2.5)
+    2
+    """
+    module, _, name = spec.partition(":")
+    if not name:
+        raise InvalidParameter(f'Expected a target like "my_module:my_mechanism", got "{spec}".')
+    try:
+        value: Any = importlib.import_module(module)
+        for part in name.split("."):
+            value = getattr(value, part)
+    except (ImportError, AttributeError) as error:
+        raise InvalidParameter(f'The target "{spec}" could not be loaded: {error}.') from None
+    return value
+
+
+def _name(target: Any) -> str:
+    return str(getattr(target, "__qualname__", type(target).__name__))
+
+
+def _parameters(target: Callable[..., Any]) -> dict[str, Any]:
+    """Names of arguments and what is written about each."""
+    try:
+        return {name: p.annotation for name, p in inspect.signature(target).parameters.items()}
+    except (TypeError, ValueError):
+        return {}
+
+
+def _source(target: Any, names: Mapping[str, Any]) -> str | None:
+    """How the randomness of a callable comes. `rng` is numpy's unless the target is
+    ours, or says that it takes ours."""
+    if "rng" not in names:
+        return next((name for name in SEEDS if name in names), None)
+    annotation = names["rng"] if isinstance(names["rng"], str) else getattr(names["rng"], "__name__", "")
+    ours = isinstance(target, Mechanism | Asking) or type(target).__module__.startswith("deniable.")
+    return EXACT if ours or annotation.split(".")[-1] in ("Random", "SeededRandom", "SecureRandom") else RNG
+
+
+# ----------------------------------------------------------------------------------------- outputs as numbers
+
+
+def encode(outputs: list[Any], columns: list[str]) -> Rows:
+    """Outputs of any shape as rows of numbers. `columns` is filled by the first outputs
+    and kept for the later ones.
+
+    A string becomes a number by its checksum, None and a missing place become NaN. One more column tells
+    which places there were, so that an output that only sometimes has a key, a row or another length is seen
+    as such. Where the first outputs were rows of numbers, a later one of another shape is a row of NaN. Once
+    there are columns, a row is a function of its own output alone: certificates count rows as independent.
+
+    >>> names: list[str] = []
+    >>> encode([{"a": 1, "b": [2, 3]}, {"a": 4}], names)[:, 1:].tolist(), names
+    ([[1.0, 2.0, 3.0], [4.0, nan, nan]], ['(shape)', '.a', '.b.0', '.b.1'])
+    """
+    if not outputs:
+        return np.empty((0, len(columns)))
+    array = _numbers(outputs)
+    if array is not None and columns in ([], [str(i) for i in range(array.shape[1])]):
+        columns[:] = [str(i) for i in range(array.shape[1])]
+        return array
+    flat = [dict(_leaves(_unwrap(output), "")) for output in outputs]
+    if columns and columns[0] != SHAPE:
+        odd = [np.nan] * len(columns)
+        return np.array(
+            [list(leaves.values()) if len(leaves) == len(columns) else odd for leaves in flat], np.float64
+        )
+    if not columns:
+        columns[:] = [SHAPE, *dict.fromkeys(path for leaves in flat for path in leaves)]
+    rows = np.full((len(flat), len(columns)), np.nan)
+    place = {path: i for i, path in enumerate(columns)}
+    for row, leaves in zip(rows, flat, strict=True):
+        for path, number in leaves.items():
+            if path in place:
+                row[place[path]] = number
+        row[place[SHAPE]] = _checksum("\n".join(leaves))
+    return rows
+
+
+def _numbers(outputs: list[Any]) -> Rows | None:
+    """The fast way, for numbers and for rows of numbers of one length."""
+    if not isinstance(outputs[0], int | float | np.generic | np.ndarray | tuple | list):
+        return None
+    try:
+        rows = np.asarray(outputs)
+    except ValueError:
+        return None
+    return matrix(rows) if rows.dtype.kind in "biuf" and rows.size else None
+
+
+def matrix(rows: Any) -> Rows:
+    matrix: Rows = np.asarray(rows, np.float64)
+    return matrix.reshape(len(matrix), -1) if matrix.ndim != 1 else matrix[:, None]
+
+
+def _unwrap(output: Any) -> Any:
+    """The value inside a Release; the numbers of a model; the columns of an Arrow table;
+    a plain list for an array."""
+    if callable(getattr(output, "state_dict", None)):
+        return {name: tensor.tolist() for name, tensor in output.state_dict().items()}
+    if hasattr(output, "coef_"):
+        return {name: np.asarray(getattr(output, name)).tolist() for name in FITTED if hasattr(output, name)}
+    for attribute in ("value", "table"):
+        if hasattr(output, attribute) and not isinstance(output, Mapping):
+            return _unwrap(getattr(output, attribute))
+    for method in ("to_pydict", "tolist"):
+        if hasattr(output, method):
+            return getattr(output, method)()
+    return output
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, float]]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _leaves(item, f"{path}.{key}")
+    elif isinstance(value, list | tuple):
+        for i, item in enumerate(value):
+            yield from _leaves(item, f"{path}.{i}")
+    elif value is None:
+        yield path, float("nan")
+    elif isinstance(value, int | float | np.generic):
+        yield path, float(value)
+    elif not any({"__str__", "__repr__"} & vars(kind).keys() for kind in type(value).__mro__[:-1]):
+        raise InvalidParameter(
+            f"Expected outputs made of numbers, texts, tables or fitted models, got {type(value).__name__}. "
+            "Nothing was certified; let the target return what is to be looked at, like FinalModel(train, "
+            "score)."
+        )
+    else:
+        yield path, _checksum(str(value))
+
+
+def _checksum(text: str) -> float:
+    return float(zlib.crc32(text.encode()))

@@ -1,0 +1,60 @@
+"""The samples of one audit, what was seen in them so far, and how its error is shared out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from deniable.audit.rules.support import UNSEEN, Support
+from deniable.audit.runs.independence import SHARE, Record
+from deniable.audit.runs.source import Source
+from deniable.audit.sniper.attack import Attack
+from deniable.audit.sniper.claims import ClaimLimit
+
+Progress = Callable[[float, str], None]
+
+EXPLORE = 0.2
+"""The share of all samples that is spent before the certifying ones."""
+EXPLORE_MORE, MANY = 0.4, 1_000_000
+"""The same for coupled runs and for many samples: certificates are narrow then, and
+finding the best event matters more."""
+FORGIVEN = 0.01
+"""A δ from which on outputs that only one neighbour gives are not looked for by themselves."""
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """One audit: its source of runs, what is claimed, the error it may make, and how many runs it has."""
+
+    source: Source
+    limits: list[ClaimLimit]
+    alpha: float
+    total: int
+    tell: Progress
+    choosing: dict[str, Record] = field(default_factory=dict)
+    """The outputs that chose a rule on each pair."""
+
+    rare: dict[str, Support] = field(default_factory=dict)
+    """What was seen on one neighbour alone, by pair."""
+
+    @property
+    def certain(self) -> float:
+        """What is left of alpha for the certificate."""
+        return (1 - SHARE - UNSEEN * self.looks_for_rare) * self.alpha
+
+    @property
+    def looks_for_rare(self) -> bool:
+        """A δ forgives what is rare: then there is no error to be kept for it."""
+        return min(limit.delta for limit in self.limits) < FORGIVEN
+
+    @property
+    def certifying(self) -> int:
+        """How many samples are kept for the certificate, at least."""
+        explored = EXPLORE
+        if self.source.coupled or self.total >= MANY:
+            explored = EXPLORE_MORE
+        return int((1 - explored) * self.total)
+
+    def claimed(self, attack: Attack) -> float:
+        """The ε that is claimed at the δ of an attack."""
+        return next(limit.epsilon for limit in self.limits if limit.delta == attack.delta)

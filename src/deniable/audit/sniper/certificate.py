@@ -1,0 +1,141 @@
+"""What the guesses of an attack on fresh samples prove."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from deniable.accounting.proportion import lower, upper
+from deniable.audit.finding import NOTHING, Finding, Witness, judged
+from deniable.audit.rules.classify import OutputView
+from deniable.audit.rules.support import EITHER, UNSEEN, Support
+from deniable.audit.rules.tables import Array, Rows
+from deniable.audit.rules.thresholds import Rule
+from deniable.audit.runs.target import Called
+from deniable.audit.sniper.attack import Attack, Guesses, Tally
+from deniable.audit.sniper.campaign import Campaign
+from deniable.audit.statistics import detectable, from_coupled, from_guesses
+from deniable.guarantee import Budget
+
+CURVE = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5)
+"""The δ's at which a finding's curve is certified."""
+BY_COIN, COUPLED = "sniper", "sniper, coupled runs"
+"""The method of a finding: which neighbour ran was a coin's choice, or both ran on the same random numbers; a
+replay couples them too."""
+ASSUMES_ROWS = (
+    "that row for row a batch takes the same random numbers on both neighbours, and no row those of another."
+)
+ASSUMES = (
+    "that runs are independent of one another: ties and correlations in the order of the runs were looked "
+    "for, and not found.",
+)
+CANNOT_SEE = (
+    "pairs that were not tried.",
+    "what the output does not show: run time, errors, memory, state kept between runs.",
+    "violations of a probability far below one in the number of samples.",
+)
+
+
+def certify(campaign: Campaign, attack: Attack, chunks: int | None = None) -> Finding:
+    """Count guesses on fresh samples and say what they prove."""
+    source = campaign.source
+    chunks = chunks or max(1, (campaign.total - source.drawn) // source.chunk)
+    source.coupled = attack.coupled
+    attacks = (attack, _rare_attack(campaign, attack))
+    tallies = [Tally(each) for each in attacks if each is not None]
+
+    def count(first: Rows, second: Rows) -> list[tuple[Any, Guesses]]:
+        return [tally.count(first, second) for tally in tallies]
+
+    for done, parts in enumerate(source.reduce(attack.pair, chunks, count), 1):
+        for tally, part in zip(tallies, parts, strict=True):
+            tally.add(*part)
+        campaign.tell(0.4 + 0.6 * done / chunks, "certifying")
+    findings = [_finding(campaign, tally, chunks) for tally in tallies]
+    return max(findings, key=lambda finding: finding.epsilon)
+
+
+def _rare_attack(campaign: Campaign, attack: Attack) -> Attack | None:
+    """Outputs that only one neighbour was seen to give, on the same pair and
+    samples, with an error of its own."""
+    rare = campaign.rare.get(attack.pair.name)
+    if rare is None or isinstance(attack.model, Support) or not campaign.looks_for_rare:
+        return None
+    rule = EITHER
+    if attack.coupled:  # pairs of runs are counted for one set
+        first, second = (
+            sum(region.seen for region in rare.regions if region.side == side) for side in (1, -1)
+        )
+        rule = Rule(EITHER.high, -math.inf) if first >= second else Rule(math.inf, EITHER.low)
+    return replace(attack, view=OutputView.RAW, model=rare, rule=rule, cuts=())
+
+
+def _bound(attack: Attack, guesses: Guesses, trials: int, alpha: float) -> float:
+    if attack.coupled:
+        return from_coupled(*guesses, alpha=alpha)
+    return from_guesses(*guesses[:2], trials, delta=attack.delta, alpha=alpha, sides=attack.rule.sides)
+
+
+def _finding(campaign: Campaign, tally: Tally, chunks: int) -> Finding:
+    attack, counts, guesses, target = tally.attack, tally.counts, tally.guesses, campaign.source.target
+    alpha = UNSEEN * campaign.alpha if isinstance(attack.model, Support) else campaign.certain
+    trials, delta = int(counts.sum()), attack.delta
+    claimed = campaign.claimed(attack)
+    right, wrong = guesses[0] + guesses[2], guesses[1] + guesses[2]
+    epsilon = _bound(attack, guesses, trials, alpha)
+    visible = detectable(trials, epsilon=claimed, delta=delta, alpha=campaign.certain, coupled=attack.coupled)
+    finding = Finding(
+        verdict=judged(epsilon, claimed, visible, right + wrong), target=target.name,
+        claim=Budget(claimed, delta), reasons=() if right + wrong else (NOTHING,),
+        epsilon=epsilon, delta=delta, confidence=1 - campaign.alpha, detectable=visible,
+        estimate=_estimate(right / trials - delta * attack.rule.sides / 2, wrong / trials),
+        samples=campaign.source.drawn, seconds=0.0,
+        support_differs=wrong == 0 and epsilon > max(2.0, claimed),
+        witness=_witness(campaign, tally, chunks, (right, wrong)), curve=certified_curve(counts, alpha),
+        cannot_see=CANNOT_SEE, assumes=ASSUMES, method=BY_COIN,
+    )  # fmt: skip
+    if not attack.coupled:
+        return finding
+    assumes = (*ASSUMES, ASSUMES_ROWS) if target.batched else ASSUMES
+    return replace(finding, method=COUPLED, assumes=assumes, options={"pairs": list(guesses)})
+
+
+def _witness(campaign: Campaign, tally: Tally, chunks: int, guesses: tuple[int, int]) -> Witness:
+    """All that a replay needs."""
+    attack, source = tally.attack, campaign.source
+    columns = tuple(source.target.columns) if isinstance(source.target, Called) else None
+    return Witness(
+        pair=attack.pair.name, first=attack.pair.first, second=attack.pair.second, view=attack.view.value,
+        model=attack.model.to_dict(), high=attack.rule.high, low=attack.rule.low,
+        trials=int(tally.counts.sum()), right=guesses[0], wrong=guesses[1], seed=source.seed,
+        chunk=source.chunk, chunks=chunks, cuts=tuple(map(float, tally.cuts)),
+        counts=tuple((int(first), int(second)) for first, second in tally.counts), columns=columns,
+    )  # fmt: skip
+
+
+def _estimate(right: float, wrong: float) -> float:
+    if right <= 0:
+        return 0.0
+    return math.log(right / wrong) if wrong else math.inf
+
+
+def certified_curve(counts: Any, alpha: float) -> tuple[tuple[float, float], ...]:
+    """(δ, certified ε) for all δ at once: every cut, in both directions, with the union
+    bound over all of them."""
+    tests = max(1, 4 * (len(counts) - 1))
+    totals = counts.sum(axis=0)
+    above = np.cumsum(counts[::-1], axis=0)[::-1][1:]
+    below = np.cumsum(counts, axis=0)[:-1]
+    hits = np.concatenate([above[:, 0], below[:, 1]])
+    alarms = np.concatenate([above[:, 1], below[:, 0]])
+    sizes = np.repeat(totals, len(above)), np.repeat(totals[::-1], len(above))
+    sure, most = lower(hits, sizes[0], alpha / tests), upper(alarms, sizes[1], alpha / tests)
+    return tuple((delta, _best(sure - delta, most)) for delta in CURVE)
+
+
+def _best(sure: Array, most: Array) -> float:
+    useful = sure > 0
+    return max(0.0, float(np.max(np.log(sure[useful] / most[useful]), initial=0.0)))
