@@ -14,6 +14,7 @@ from torch import nn
 from deniable.errors import BudgetExceeded, DataError, InvalidParameter, InvalidQuery, LedgerError
 from deniable.guarantee import Budget
 from deniable.learn.sgd import DPSGD, make_private
+from deniable.learn.sgd.private import check_optimizer
 from deniable.learn.sgd.steps import Ask, TrainingSteps
 from deniable.learn.sgd.trainer import Trainer
 from deniable.ledger import Account, EntryKind, Filter, Ledger
@@ -24,6 +25,7 @@ from tests.learn.sgd.runs import linear, problem, small
 from tests.learn.sgd.test_rows import GOOD, Listed
 
 X, Y = problem(2000)
+STEPS: dict[str, Any] = {"n": 2000, "lot": 200, "steps": 60, "clip": 1.0, "noise_multiplier": 1.5}
 
 
 @pytest.fixture
@@ -35,8 +37,8 @@ def account() -> Iterator[Account]:
 def private(account: Account, data: Any = (X, Y), net: nn.Module | None = None, **given: Any) -> Any:
     net = linear() if net is None else net
     optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
-    parameters = {"n": 2000, "lot": 200, "steps": 60, "clip": 1.0, "noise_multiplier": 1.5} | given
-    return make_private(DPSGD(net, nn.CrossEntropyLoss(), **parameters), optimizer, data, account=account)
+    run = DPSGD(net, nn.CrossEntropyLoss(), **(STEPS | given))
+    return make_private(run, optimizer, data, account=account)
 
 
 def test_three_lines_train_the_caller_s_own_model(account: Account) -> None:
@@ -345,6 +347,23 @@ def test_an_optimiser_on_the_same_memory_is_refused_too(account: Account) -> Non
     with pytest.raises(InvalidQuery, match="Nothing was moved"):
         torch.optim.SGD(twins, lr=1.0).step()
     training.close()
+
+
+def test_a_hook_before_the_optimiser_s_step_is_refused(account: Account) -> None:
+    net = linear()
+    training = private(account, net=net, steps=2)
+    next(training.lots())
+    hook = training._optimizer.register_step_pre_hook(lambda *_: net.weight.grad.add_(1000))
+    with pytest.raises(InvalidParameter, match="before its step"):
+        training.step()
+    hook.remove()
+    training.step()
+    training.close()
+    assert net.weight.abs().max() < 100
+    optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+    optimizer.register_step_pre_hook(lambda *_: None)
+    with pytest.raises(InvalidParameter, match="Nothing was run"):
+        check_optimizer(DPSGD(net, nn.CrossEntropyLoss(), **STEPS), optimizer)
 
 
 def test_a_frozen_batch_norm_is_no_obstacle(account: Account) -> None:

@@ -182,6 +182,8 @@ def test_values_are_written_as_their_columns_hold_them() -> None:
     assert written(Fraction(5, 2), INTEGER) == 3
     assert written(Fraction(10) ** 30, INTEGER) == 2**63 - 1
     assert written(Fraction(1, 3), Type(Kind.DECIMAL, scale=2)) == Decimal("0.33")
+    assert written(Fraction(10) ** 40, Type(Kind.DECIMAL, scale=2)) == Decimal("9" * 36 + ".99")
+    assert written(Fraction(10**30 + 1), Type(Kind.DECIMAL, scale=2)) == Decimal(f"{10**30 + 1}.00")
     assert written("a", FLOAT) is None
     assert written("a", TEXT) == "a"
     assert written(None, FLOAT) is None

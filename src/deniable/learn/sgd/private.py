@@ -92,6 +92,7 @@ class Private:
     def _try_changes(self) -> None:
         """Where modules were put into another mode (model.train(), model.eval()) or got hooks, the model is
         tried anew, on made-up rows: what was found before says nothing of it."""
+        refuse_step_hooks(self._optimizer)
         if self._trainer is None or conduct(self.run.model) == self._conduct:
             return
         self._trainer.learn_ways(self.run.check(self._rows, model=self.run.model))
@@ -218,8 +219,20 @@ def check_optimizer(run: DPSGD, optimizer: Optimizer) -> None:
             "Expected the optimizer to hold the trainable parameters of this model and no others. Nothing "
             "was charged."
         )
+    refuse_step_hooks(optimizer)
     trial(*copied((run.model, optimizer)))
     refuse_groups_of_rates(run, optimizer)
+
+
+def refuse_step_hooks(optimizer: Optimizer) -> None:
+    """A hook of the optimiser that runs before a step runs inside `step`, after the noisy mean is put in place:
+    whatever it adds to a gradient would move the model without noise."""
+    if optimizer._optimizer_step_pre_hooks:
+        raise InvalidParameter(
+            "The optimizer has a hook that runs before its step (register_step_pre_hook), where it could add "
+            "gradients without noise. Nothing was run. Remove it (the handle's remove()); a hook after the "
+            "step is allowed."
+        )
 
 
 def _memory(parameter: Tensor) -> int:

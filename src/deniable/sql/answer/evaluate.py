@@ -327,7 +327,8 @@ def written(value: Any, type_: Type) -> Any:
             return max(-(2**63), min(2**63 - 1, int(_round(value))))
         case Kind.DECIMAL:
             units = int(_round(value, Fraction(type_.scale)) * 10**type_.scale)
-            return Decimal(max(1 - 10**38, min(10**38 - 1, units))).scaleb(-type_.scale)
+            # From its text: arithmetic of decimals rounds to the digits of Python's context.
+            return Decimal(f"{max(1 - 10**38, min(10**38 - 1, units))}E-{type_.scale}")
         case Kind.FLOAT:
             return held(value) if isinstance(value, Fraction) else None
         case Kind.DATE | Kind.TIMESTAMP:
