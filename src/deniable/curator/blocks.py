@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from deniable.curator.answer import Answer
 from deniable.errors import InvalidQuery
 from deniable.ledger.releases import Kept
 from deniable.mechanism import Release
 from deniable.sql.after.afterwards import Afterwards
-from deniable.sql.after.release import ReleasedBlock
+from deniable.sql.after.release import ReleasedBlock, block_of_run
+from deniable.sql.after.released_run import ReleasedRun, serves
+from deniable.sql.plan.plan import Plan
 from deniable.units import Unit
 
 FORMAT = 1
@@ -27,8 +30,6 @@ class BlocksKept:
     epsilon: float
     delta: float
     seconds: float = 0.0
-    answers: Mapping[str, str] = field(default_factory=dict)
-    """Answers that were read from the same numbers, by the keys of their questions."""
 
     @classmethod
     def of(
@@ -71,9 +72,31 @@ class BlocksKept:
                 "epsilon": self.epsilon,
                 "delta": self.delta,
                 "seconds": seconds,
-                "answers": dict(self.answers),
             }
         )
+
+    @staticmethod
+    def text_of_run(run: ReleasedRun, answer: Answer, key: str, seconds: float) -> str:
+        """What the answer to the question `key` leaves: itself, and the run that its numbers are of, from which
+        the block is made when another text asks for it."""
+        return json.dumps(
+            {
+                "format": FORMAT,
+                "unit": answer.unit.to_dict(),
+                "run": run.to_dict(),
+                "confidence": answer.confidence,
+                "epsilon": answer.epsilon,
+                "delta": answer.delta,
+                "seconds": seconds,
+                "answers": {key: answer.to_text(seconds)},
+            }
+        )
+
+    @staticmethod
+    def serves(kept: Kept, plans: Sequence[Plan]) -> bool:
+        """Whether blocks of these plans can be read from what was kept."""
+        run = json.loads(kept.content).get("run")
+        return run is None or serves(run, plans[0])
 
     @staticmethod
     def own_answer(kept: Kept, key: str) -> str | None:
@@ -82,10 +105,17 @@ class BlocksKept:
         return text
 
     @classmethod
-    def from_kept(cls, kept: Kept, entry: str) -> BlocksKept:
-        """What a ledger kept, to whom paid for it by `entry`; its seal has been checked."""
+    def from_kept(cls, kept: Kept, entry: str, plans: Sequence[Plan]) -> BlocksKept:
+        """What a ledger kept, to whom paid for it by `entry`; its seal has been checked. `plans` are those of
+        the blocks."""
         content = json.loads(kept.content)
-        blocks: Sequence[ReleasedBlock] = [ReleasedBlock.from_dict(block) for block in content["blocks"]]
+        blocks = _blocks(content, plans)
         unit = Unit.from_dict(content["unit"])
         release = Release(blocks, kept.loss, unit, None, entry, kept.private)
         return cls(release, content["confidence"], content["epsilon"], content["delta"], content["seconds"])
+
+
+def _blocks(content: dict[str, Any], plans: Sequence[Plan]) -> Sequence[ReleasedBlock]:
+    if "run" in content:
+        return [block_of_run(ReleasedRun.from_dict(content["run"]), plans[0])]
+    return [ReleasedBlock.from_dict(block) for block in content["blocks"]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -25,8 +25,9 @@ from deniable.loss import Loss, Number, exact
 from deniable.mechanism import Release
 from deniable.process import Original
 from deniable.sql.after.afterwards import Afterwards
-from deniable.sql.after.canonical import own_block
-from deniable.sql.after.release import Blocks, ReleasedBlock, WithBlock, block_plan
+from deniable.sql.after.canonical import OwnBlock, own_block
+from deniable.sql.after.release import Blocks, WithBlock, block_plan
+from deniable.sql.after.released_run import ReleasedRun
 from deniable.sql.after.split import SplitQuery, split_query
 from deniable.sql.answer.cache_key import normal
 from deniable.sql.plan.plan import Plan
@@ -68,7 +69,7 @@ class AskTerms(TypedDict, total=False):
 class Quote:
     """A query as it was checked and planned, and how it is charged: `at` is the δ of the charge, None if it
     names none. `after` is what is said over what its blocks release, None where the release is the answer;
-    `block` is then the key of that release as a block of other texts, if it is one."""
+    `block` is then the key of that release as the block `own` of other texts, if it is one."""
 
     mechanism: Plan | Blocks
     after: Afterwards | None
@@ -79,6 +80,7 @@ class Quote:
     epsilon: float
     delta: float
     block: str | None = None
+    own: OwnBlock | None = None
 
     def expected(self) -> dict[str, str]:
         """For each number of the answer how far it may be off."""
@@ -212,8 +214,8 @@ class Inquiry(Original):
             if quote.after is not None:
                 outcome = partial(self._given_over, quote, self._said(quote, view, words, stop, pace), stop)
             else:
-                answer, block = self._run_or_read(quote, view, words, stop, pace)
-                outcome = partial(self._given, quote, view, answer, block, pace.seconds, stop)
+                answer, run = self._run_or_read(quote, view, words, stop, pace)
+                outcome = partial(self._given, quote, view, answer, run, pace.seconds, stop)
         except Exception as error:  # it is raised again, as it is, when its time has come
             outcome = partial(_raise, error)
         pace.worked()
@@ -224,19 +226,15 @@ class Inquiry(Original):
         quote: Quote,
         view: LedgerView,
         answer: Answer,
-        block: ReleasedBlock | None,
+        run: ReleasedRun | None,
         seconds: float,
         stop: Stop,
     ) -> Answer:
         stop.check()
-        text = answer.to_text(seconds)
-        if block is None or quote.block is None:
-            self._keep(quote, view, answer, text, again=answer.again)
+        if run is None or quote.block is None:
+            self._keep(quote, view, answer, answer.to_text(seconds), again=answer.again)
         else:
-            block_releases: Sequence[ReleasedBlock] = (block,)
-            release = Release(block_releases, answer.loss, answer.unit, None, answer.entry, answer.private)
-            blocks = BlocksKept.of(release, quote.terms.confidence, quote.epsilon, quote.delta)
-            content = replace(blocks, answers={quote.key: text}).to_text(seconds)
+            content = BlocksKept.text_of_run(run, answer, quote.key, seconds)
             self._keep(replace(quote, key=quote.block), view, answer, content, again=answer.again)
         return self._explained(quote, answer)
 
@@ -256,7 +254,7 @@ class Inquiry(Original):
         if view.kept is None or not account.free(view):
             return None
         if quote.after is not None:
-            blocks = BlocksKept.from_kept(view.kept, account.read(view))
+            blocks = BlocksKept.from_kept(view.kept, account.read(view), quote.plans)
             return self._explained(quote, blocks.answer(quote.after, again=True))
         return self._explained(quote, Answer.from_kept(view.kept, account.read(view), again=True))
 
@@ -286,7 +284,7 @@ class Inquiry(Original):
         paid for is read again, and the question is one that is said over it."""
         account = self._desk.account
         if quote.block is None:
-            return quote, account.view(quote.key)
+            return quote, _served(account.view(quote.key), quote)
         view = account.view(quote.block)
         if view.kept is None:
             return quote, account.view(quote.key)
@@ -294,12 +292,14 @@ class Inquiry(Original):
         if text is not None:
             return quote, replace(view, kept=replace(view.kept, content=text))
         over = self._over_block(quote)
-        return (quote, account.view(quote.key)) if over is None else (over, view)
+        if over is None or not BlocksKept.serves(view.kept, over.plans):
+            return quote, account.view(quote.key)
+        return over, view
 
     def _over_block(self, quote: Quote) -> Quote | None:
         """The same question as one over its block; None where that cannot be said."""
         assert isinstance(quote.mechanism, Plan)
-        own = own_block(quote.mechanism.query)
+        own = quote.own
         try:
             query = split_query(self._text, self._desk.schema, self._desk.account.unit, apart=True)
         except InvalidQuery:
@@ -309,7 +309,7 @@ class Inquiry(Original):
         after = Afterwards(query.blocks, query.after)
         _ = after.schema
         plans = (block_plan(quote.mechanism, own),)
-        return replace(quote, mechanism=Blocks(plans), after=after, key=quote.block, block=None)
+        return replace(quote, mechanism=Blocks(plans), after=after, key=quote.block, block=None, own=None)
 
     def _stated(self) -> dict[str, Any]:
         """The terms that the text itself states. Where the same was said beside it, it must be the same."""
@@ -370,24 +370,21 @@ class Inquiry(Original):
         at = None if by_curve else cost.delta
         key = answer_key(self._desk, asked, terms)
         epsilon, delta = above(cost.charge.epsilon), above(cost.charge.delta)
-        block = self._block_key(asked, terms)
-        return Quote(mechanism, after, terms, loss, key, at, epsilon, delta, block)
-
-    def _block_key(self, asked: SplitQuery, terms: Terms) -> str | None:
-        own = own_block(asked.blocks[0]) if asked.after is None else None
-        return None if own is None else _key(self._desk, "blocks", (own.query,), terms)
+        own = own_block(asked.blocks[0]) if after is None else None
+        block = None if own is None else _key(self._desk, "blocks", (own.query,), terms)
+        return Quote(mechanism, after, terms, loss, key, at, epsilon, delta, block, own)
 
     # -------------------------------------------------------------------------------------------- the answer
 
-    def _run(self, quote: Quote, words: str, stop: Stop) -> tuple[Answer, ReleasedBlock | None]:
+    def _run(self, quote: Quote, words: str, stop: Stop) -> tuple[Answer, ReleasedRun | None]:
         release = self._charged(quote, words, stop)
-        result, block = release.value
+        result, run = release.value
         answer = Answer.of(replace(release, value=result), epsilon=quote.epsilon, delta=quote.delta)
-        return answer, block
+        return answer, run
 
     def _run_or_read(
         self, quote: Quote, view: LedgerView, words: str, stop: Stop, pace: Pace
-    ) -> tuple[Answer, ReleasedBlock | None]:
+    ) -> tuple[Answer, ReleasedRun | None]:
         if view.kept is None:
             return self._run(quote, words, stop)
         return self._read(view, words, pace), None
@@ -397,7 +394,7 @@ class Inquiry(Original):
         with stop.turn(desk.turn):
             desk.begin()
             return desk.account.run(
-                Stoppable(_read_twice(quote.mechanism), stop, quote.loss),
+                Stoppable(_read_twice(quote), stop, quote.loss),
                 desk.engine,
                 rng=desk.rng,
                 delta=quote.at,
@@ -414,7 +411,7 @@ class Inquiry(Original):
             release = self._charged(quote, words, stop)
             blocks = BlocksKept.of(release, quote.terms.confidence, quote.epsilon, quote.delta)
         else:
-            blocks = BlocksKept.from_kept(view.kept, account.read(view, description=words))
+            blocks = BlocksKept.from_kept(view.kept, account.read(view, description=words), quote.plans)
             if not again:
                 pace.linger(blocks.seconds)
         stop.check()
@@ -457,8 +454,17 @@ def _mechanism(asked: SplitQuery, unit: Unit, terms: Terms) -> tuple[Plan | Bloc
     return Blocks(tuple(plan(block, unit, share) for block in asked.blocks)), after
 
 
-def _read_twice(mechanism: Plan | Blocks) -> WithBlock | Blocks:
-    return WithBlock(mechanism) if isinstance(mechanism, Plan) else mechanism
+def _read_twice(quote: Quote) -> WithBlock | Blocks:
+    mechanism = quote.mechanism
+    return WithBlock(mechanism, quote.own) if isinstance(mechanism, Plan) else mechanism
+
+
+def _served(view: LedgerView, quote: Quote) -> LedgerView:
+    """Without what was kept, where another version kept it whose plan of the same question measures otherwise:
+    then it costs again."""
+    if view.kept is None or quote.after is None or BlocksKept.serves(view.kept, quote.plans):
+        return view
+    return replace(view, kept=None, readers={})
 
 
 def answer_key(desk: Desk, asked: SplitQuery | Query, terms: Terms) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -14,8 +13,10 @@ from deniable import checks
 from deniable.loss import Composed, Loss, exact
 from deniable.mechanism import Error, Random
 from deniable.sql import arrays
-from deniable.sql.after.canonical import OwnBlock, own_block
+from deniable.sql.after.canonical import OwnBlock
+from deniable.sql.after.packing import packed, unpacked
 from deniable.sql.after.reach import MANY_ROWS, levels
+from deniable.sql.after.released_run import ReleasedRun
 from deniable.sql.answer.like_noises import RootLine, line
 from deniable.sql.answer.table import GroupReader, Released, answer
 from deniable.sql.engines import Engine
@@ -28,7 +29,7 @@ from deniable.units import Unit
 
 Limits = tuple[pa.Table, pa.Table]
 MOST_GROUPS = 1_000
-"""Of larger answers no block is kept beside them: its intervals at several levels would outweigh them."""
+"""Of larger answers nothing is kept for a block: its table would be made anew for each text that reads it."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,8 @@ class Blocks:
 
 @dataclass(frozen=True)
 class WithBlock:
-    """A plan whose numbers are read twice: as its own answer, and as the block that other texts may read.
+    """A plan whose numbers are read twice: as its own answer, and, when they ask, as the block `own` of other
+    texts.
 
     Guarantee: `plan.loss`, for the plan's unit: both are computed from the same noisy integers.
     Assumes:   what the plan assumes.
@@ -135,6 +137,7 @@ class WithBlock:
     """
 
     plan: Plan
+    own: OwnBlock | None
 
     @property
     def loss(self) -> Loss:
@@ -150,11 +153,12 @@ class WithBlock:
     def fits(self, data: object) -> None:
         self.plan.fits(data)
 
-    def __call__(self, data: Engine, *, rng: Random) -> tuple[Result, ReleasedBlock | None]:
+    def __call__(self, data: Engine, *, rng: Random) -> tuple[Result, ReleasedRun | None]:
         settled, groups = self.plan.groups(data, rng)
-        own = own_block(self.plan.query)
-        few = own is not None and len(groups) <= MOST_GROUPS
-        return answer(settled, groups), _own_released(own, settled, groups) if own and few else None
+        result = answer(settled, groups)
+        if self.own is None or len(groups) > MOST_GROUPS:
+            return result, None
+        return result, ReleasedRun.of(block_plan(settled.plan, self.own), self.own, settled, groups)
 
 
 def block_plan(plan: Plan, own: OwnBlock) -> Plan:
@@ -165,18 +169,21 @@ def block_plan(plan: Plan, own: OwnBlock) -> Plan:
     return replace(plan, query=own.query, stands=stands, sets=tuple(sets))
 
 
-def _own_released(own: OwnBlock, settled: Settled, groups: list[Released]) -> ReleasedBlock:
-    moved = [replace(group, keys=tuple(group.keys[i] for i in own.keys)) for group in groups]
-    return released_block(replace(settled, plan=block_plan(settled.plan, own)), moved, spare=True)
+def block_of_run(run: ReleasedRun, plan: Plan) -> ReleasedBlock:
+    """The block that a run released, by the plan of that block."""
+    block = released_block(*run.read_by(plan))
+    keys = set(run.keys.column_names)
+    columns = {
+        name: (run.keys if name in keys else block.table).column(name) for name in block.table.column_names
+    }
+    return replace(block, table=pa.table(columns))
 
 
-def released_block(settled: Settled, groups: list[Released], *, spare: bool = False) -> ReleasedBlock:
-    """`spare`: with intervals at few levels, as somewhat wider ones serve what may never be asked."""
+def released_block(settled: Settled, groups: list[Released]) -> ReleasedBlock:
     result = answer(settled, groups)
     many = levels(result.table.num_rows, len(result.low))
-    chosen = sorted({4, many[-1]}) if spare else many[1:]
     limits = {1: (_table(result, result.low, set()), _table(result, result.high, set()))}
-    limits |= {m: _limits(settled, groups, m) for m in chosen}
+    limits |= {m: _limits(settled, groups, m) for m in many[1:]}
     noises = _noises(settled) if result.table.num_rows <= MANY_ROWS else {}
     return ReleasedBlock(result.table, limits, dict(result.bounds), noises, result.bounding)
 
@@ -227,15 +234,3 @@ def _chosen(plan: Plan) -> set[str]:
         if isinstance(output.of, AggregateRef)
         and any(isinstance(measures[at].noise, Rank) for at in plan.stands[output.of.index])
     }
-
-
-def packed(table: pa.Table) -> str:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return base64.b64encode(sink.getvalue().to_pybytes()).decode()
-
-
-def unpacked(text: str) -> pa.Table:
-    with pa.ipc.open_stream(base64.b64decode(text)) as reader:
-        return reader.read_all()
