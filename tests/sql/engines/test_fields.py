@@ -140,7 +140,7 @@ def test_fields_of_a_frame_are_not_declared_by_its_rows() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_field_that_is_not_stored_is_told_at_the_opening(kind: str, tmp_path: Path) -> None:
     schema = parse("tables: {visits: {columns: {id: integer, home.street: text}}}")
-    with pytest.raises(DataError, match='"visits" has no column "home.street" where it is stored'):
+    with pytest.raises(DataError, match=r'"visits" has no column "home.street" where it is stored'):
         open_engine({"visits": source(kind, tmp_path)}, schema)
 
 
@@ -208,7 +208,7 @@ def test_people_told_apart_by_a_field_that_is_not_utf8_are_refused(tmp_path: Pat
     names = pa.array([b"\xff", b"\xfe"]).view(pa.string())
     table = pa.table({"who": pa.StructArray.from_arrays([names], ["name"])})
     schema = parse("tables: {visits: {unit: who.name, columns: {who.name: text}}}")
-    with pytest.raises(DataError, match='"who.name" of "visits", which tells people or rows apart'):
+    with pytest.raises(DataError, match=r'"who.name" of "visits", which tells people or rows apart'):
         open_engine({"visits": source("parquet", tmp_path, table)}, schema)
 
 
