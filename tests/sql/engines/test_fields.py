@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from deniable.errors import DataError
-from deniable.sql.engines import Engine, open_engine
+from deniable.sql.engines import Engine, open_engine, parquet
 from deniable.sql.engines.cells import unread_cells
-from deniable.sql.engines.sources import PostgresTable, recognised
+from deniable.sql.engines.sources import Parquet, PostgresTable, recognised
 from deniable.sql.schema.file import parse
 from deniable.sql.schema.infer import declarable, describe
 from tests.sql.engines.real import rows, server, session
@@ -190,6 +190,29 @@ def test_a_field_or_its_neighbour_that_duckdb_fails_on_makes_nothing_fail(
     assert [each[0] for each in answer] == (
         ["a", None, "b"] if field == "city" else [None, None, "1970-01-01"]
     )
+    engine.close()
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        pa.array([2**63 - 1]).view(pa.time64("us")),
+        pa.ExtensionArray.from_storage(pa.json_(pa.string()), pa.array(["{{"])),
+        pa.array([[2**62]], pa.list_(pa.timestamp("ms"))),
+    ],
+    ids=["a time after midnight", "no JSON", "a list of times"],
+)
+def test_a_neighbour_of_a_type_that_is_never_asked_makes_nothing_fail(
+    beside: pa.Array, tmp_path: Path
+) -> None:
+    table = pa.table({"home": pa.StructArray.from_arrays([pa.array(["a"]), beside], ["city", "x"])})
+    schema = parse("tables: {visits: {columns: {home.city: text}}}")
+    path = source("parquet", tmp_path, table)
+    engine = open_engine({"visits": path}, schema)
+    assert rows(engine, 'SELECT "home.city" FROM visits') == [("a",)]
+    # Whether DuckDB leaves the neighbour unread is up to its planner: nothing is left to that.
+    files = recognised({"visits": path}, ("visits",))["visits"]
+    assert isinstance(files, Parquet) and parquet.strays(files, schema.tables[0])
     engine.close()
 
 

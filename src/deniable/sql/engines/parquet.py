@@ -30,6 +30,10 @@ from deniable.sql.tree import Kind
 FARTHEST = 9 * 10**15
 """Milliseconds around 1970 that fit 64 bits as microseconds."""
 
+TOTAL = frozenset(["NONE", "STRING", "INT", "DATE", "TIMESTAMP", "DECIMAL", "ENUM", "UUID", "FLOAT16"])
+"""Parquet's types of which DuckDB reads every value, within `_limit`. (It checks JSON, and that times are within a
+day.)"""
+
 
 def scan(source: Parquet, *, strict: bool = False) -> str:
     """SQL for the rows. A `strict` scan raises on text that is not UTF-8; else such bytes are read as "?"."""
@@ -71,9 +75,11 @@ def _strays(footer: Any, wanted: set[str], structs: set[str]) -> bool:
     for index in range(footer.num_columns):
         column = footer.schema.column(index)
         path = column.path.casefold()
-        # With one field of a struct its others may be read.
-        is_read = path in wanted or path.partition(".")[0] in structs
-        limit = _limit(column) if is_read else None
+        # With one field of a struct its others may be read, of types that no declared column has too.
+        is_inside = path.partition(".")[0] in structs
+        if is_inside and column.logical_type.type not in TOTAL:
+            return True
+        limit = _limit(column) if is_inside or path in wanted else None
         if limit is not None:
             groups = (footer.row_group(group).column(index) for group in range(footer.num_row_groups))
             if not all(_within(group.statistics, limit) for group in groups if group.num_values):
