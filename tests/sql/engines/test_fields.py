@@ -212,7 +212,8 @@ def test_a_neighbour_of_a_type_that_is_never_asked_makes_nothing_fail(
     assert rows(engine, 'SELECT "home.city" FROM visits') == [("a",)]
     # Whether DuckDB leaves the neighbour unread is up to its planner: nothing is left to that.
     files = recognised({"visits": path}, ("visits",))["visits"]
-    assert isinstance(files, Parquet) and parquet.strays(files, schema.tables[0])
+    assert isinstance(files, Parquet)
+    assert parquet.strays(files, schema.tables[0])
     engine.close()
 
 

@@ -52,7 +52,7 @@ def describe(name: str, source: Any) -> TableInfo:
 
     Columns that have no meaning here (lists, bytes) are left out; of a struct column its fields are declared, like
     "address.city". A frame whose types its rows could change is refused: what an analyst may ask would tell of a
-    row. So do the fields of structs in a frame, which are left out.
+    row. Of structs in a frame, whose fields rows could change as well, none is declared.
     """
     where = recognise(source, name)
     if isinstance(where, Frame) and where.loose:
