@@ -25,6 +25,7 @@ from deniable.sql.read.names import fold
 from deniable.sql.read.parse import check_nodes, name_of, refuse, syntax
 from deniable.sql.read.query import MAX_OUTPUTS, query_of
 from deniable.sql.read.relations.from_clause import Sources, rows_of, subquery
+from deniable.sql.read.struct_fields import with_declared_fields
 from deniable.sql.schema.declare import Schema
 from deniable.sql.tree import Query
 from deniable.units import Unit
@@ -72,7 +73,7 @@ def split_query(text: str, schema: Schema, unit: Unit, *, apart: bool = False) -
     """
     text, clause = without_clause(text)
     clause.check(unit)
-    tree = syntax(text, schema.names)
+    tree = with_declared_fields(syntax(text, schema.names), schema)
     try:
         return _split_apart(tree, schema, unit) if apart else _split(tree, schema, unit)
     except InvalidQuery as refusal:

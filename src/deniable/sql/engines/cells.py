@@ -18,7 +18,8 @@ import duckdb
 
 from deniable.errors import DataError, InvalidParameter
 from deniable.sql.dialects.duckdb import DUCKDB
-from deniable.sql.engines.duckdb import columns, origin
+from deniable.sql.engines.duckdb import origin
+from deniable.sql.engines.fields import duckdb_rows
 from deniable.sql.engines.sources import CSV, DuckDBTable, Frame, Parquet, Source
 from deniable.sql.engines.views import named, view
 from deniable.sql.schema.declare import Schema, TableInfo
@@ -63,8 +64,8 @@ def unread_cells(sources: Mapping[str, Source], schema: Schema) -> list[ColumnCe
 def _of_table(
     connection: duckdb.DuckDBPyConnection, name: str, table: TableInfo, source: Source
 ) -> list[ColumnCells]:
-    relation = origin(connection, name, source, tuple(column.name for column in table.columns))
-    stored = columns(connection, relation)
+    rows_as_stored = origin(connection, name, source, tuple(column.name for column in table.columns))
+    relation, stored = duckdb_rows(connection, rows_as_stored, table)
     body = view(table, stored, relation, DUCKDB)
     # Both sides read the same rows in the same order.
     rows = f"(SELECT * FROM {relation}) AS raw POSITIONAL JOIN ({body}) AS fit"

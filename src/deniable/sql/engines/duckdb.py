@@ -22,6 +22,7 @@ from deniable.sql.dialects.dialect import Dialect, as_stored
 from deniable.sql.dialects.duckdb import DuckDB
 from deniable.sql.engines import parquet
 from deniable.sql.engines.engine import Engine, Statement
+from deniable.sql.engines.fields import duckdb_rows
 from deniable.sql.engines.frames import readable
 from deniable.sql.engines.sources import CSV, DuckDBTable, Frame, Parquet, Source
 from deniable.sql.engines.views import TimeLimit, guarded, stored_units, text, view, within
@@ -164,7 +165,7 @@ class DuckDBEngine(Engine):
         with _reading(table):
             state = parquet.state(source) if isinstance(source, Parquet) else ()
             relation = self._origin(index, table, source, identities)
-            return _Stored(state, relation, columns(self._connection, relation))
+            return _Stored(state, *duckdb_rows(self._connection, relation, table))
 
     def _show(
         self, index: int, table: TableInfo, source: Source, identities: frozenset[str], stored: _Stored
@@ -308,12 +309,6 @@ class DuckDBEngine(Engine):
             self.cancel()
         self._connection.close()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def columns(connection: Any, origin: str) -> dict[str, str]:
-    """The stored columns and DuckDB's names of their types, from metadata."""
-    rows = connection.execute(f"DESCRIBE SELECT * FROM {origin}").fetchall()
-    return {row[0]: row[1] for row in rows}
 
 
 def origin(connection: Any, name: str, source: Source, declared: tuple[str, ...]) -> str:

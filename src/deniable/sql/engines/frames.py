@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from deniable.errors import DataError
 from deniable.sql.dialects import DUCKDB
 from deniable.sql.dialects.storage import Physical
+from deniable.sql.engines.fields import arrow_column, arrow_fields, field_paths
 from deniable.sql.engines.views import named
 from deniable.sql.schema.declare import TableInfo
 from deniable.sql.write.columns import reads
@@ -35,9 +36,10 @@ TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 def readable(table: pa.Table, declared: TableInfo, loose: Collection[str] = ()) -> pa.Table:
     """The declared columns of a frame, with nothing in them that DuckDB could fail on."""
     names, columns = dict.fromkeys(table.column_names, ""), {}
+    paths = field_paths(declared, names, arrow_fields(table.schema))
     for info in declared.columns:
-        name = named(declared, info.name, names)
-        column = safe(table.column(table.column_names.index(name)))
+        name = info.name if info.name in paths else named(declared, info.name, names)
+        column = safe(arrow_column(table, paths.get(name, (name,))))
         if name in loose and not reads(_stored(column.type), info.type):
             column = _chunked([_texts(column.to_pylist())], pa.string())
         columns[name] = column

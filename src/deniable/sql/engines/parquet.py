@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from deniable.errors import DataError
 from deniable.sql.dialects import DUCKDB
 from deniable.sql.dialects.storage import Physical
+from deniable.sql.engines.fields import duckdb_rows, heads
 from deniable.sql.engines.frames import readable
 from deniable.sql.engines.sources import Parquet
 from deniable.sql.engines.views import named
@@ -28,6 +29,10 @@ from deniable.sql.tree import Kind
 
 FARTHEST = 9 * 10**15
 """Milliseconds around 1970 that fit 64 bits as microseconds."""
+
+TOTAL = frozenset(["NONE", "STRING", "INT", "DATE", "TIMESTAMP", "DECIMAL", "ENUM", "UUID", "FLOAT16"])
+"""Parquet's types of which DuckDB reads every value, within `_limit`. (It checks JSON, and that times are within a
+day.)"""
 
 
 def scan(source: Parquet, *, strict: bool = False) -> str:
@@ -63,13 +68,18 @@ def strays(source: Parquet, table: TableInfo) -> bool:
     """Whether a declared column may hold times or decimals that DuckDB fails on, as far as the footers
     tell."""
     columns = {column.name.casefold() for column in table.columns}
-    return any(_strays(pq.read_metadata(file), columns) for file in source.files)
+    return any(_strays(pq.read_metadata(file), columns, heads(table)) for file in source.files)
 
 
-def _strays(footer: Any, wanted: set[str]) -> bool:
+def _strays(footer: Any, wanted: set[str], structs: set[str]) -> bool:
     for index in range(footer.num_columns):
         column = footer.schema.column(index)
-        limit = _limit(column) if column.path.casefold() in wanted else None
+        path = column.path.casefold()
+        # With one field of a struct its others may be read, of types that no declared column has too.
+        is_inside = path.partition(".")[0] in structs
+        if is_inside and column.logical_type.type not in TOTAL:
+            return True
+        limit = _limit(column) if is_inside or path in wanted else None
         if limit is not None:
             groups = (footer.row_group(group).column(index) for group in range(footer.num_row_groups))
             if not all(_within(group.statistics, limit) for group in groups if group.num_values):
@@ -105,7 +115,7 @@ def _number(stored: int | bytes) -> int:
 def batches(source: Parquet, table: TableInfo) -> pa.RecordBatchReader:
     """The declared columns of all files, with nothing in them that DuckDB could fail on."""
     names = pq.read_schema(source.files[0]).names
-    columns = {column.name.casefold() for column in table.columns}
+    columns = {column.name.casefold() for column in table.columns} | heads(table)
     selection = [name for name in names if name.casefold() in columns]
     pieces = _pieces(source, table, selection)
     first = next(pieces, None)
@@ -148,14 +158,13 @@ def folders(file: str) -> dict[str, str | None]:
 def check_identities(connection: Any, table: TableInfo, source: Parquet, identities: frozenset[str]) -> None:
     """Text that tells people apart is text: replaced bytes could make two of them one.
     For the owner, at the opening."""
-    rows = connection.execute(f"DESCRIBE SELECT * FROM {scan(source)}").fetchall()
-    column_types = {row[0]: row[1] for row in rows}
+    rows, column_types = duckdb_rows(connection, scan(source, strict=True), table)
     for column in table.columns:
         if column.name not in identities or column.type.kind is not Kind.TEXT:
             continue
         name = named(table, column.name, column_types)
         if DUCKDB.physical(column_types[name]) is Physical.TEXT:
-            _check_text(connection, table.name, name, scan(source, strict=True))
+            _check_text(connection, table.name, name, rows)
 
 
 def _check_text(connection: Any, table: str, name: str, rows: str) -> None:

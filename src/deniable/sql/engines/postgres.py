@@ -17,6 +17,7 @@ from deniable.sql.dialects import POSTGRES
 from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.dialects.postgres import Postgres
 from deniable.sql.engines.engine import Engine, Statement
+from deniable.sql.engines.fields import Path, heads, with_fields
 from deniable.sql.engines.sources import PostgresTable, Source
 from deniable.sql.engines.views import TimeLimit, guarded, stored_units, text, view, within
 from deniable.sql.schema.declare import Schema, TableInfo
@@ -42,6 +43,24 @@ COLUMNS = """
     JOIN pg_namespace AS n ON n.oid = c.relnamespace
     JOIN pg_type AS t ON t.oid = a.atttypid
     WHERE n.nspname = $1 AND c.relname = $2 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
+
+FIELDS = """
+    WITH RECURSIVE field AS (
+        SELECT ARRAY[CAST(a.attname AS text)] AS path, t.typtype, t.typrelid, CAST('' AS text) AS type
+        FROM pg_attribute AS a
+        JOIN pg_class AS c ON c.oid = a.attrelid
+        JOIN pg_namespace AS n ON n.oid = c.relnamespace
+        JOIN pg_type AS t ON t.oid = a.atttypid
+        WHERE n.nspname = $1 AND c.relname = $2 AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> 'v'
+        UNION ALL
+        SELECT f.path || CAST(a.attname AS text), t.typtype, t.typrelid,
+               CASE WHEN t.typtype = 'e' THEN 'text' ELSE format_type(a.atttypid, a.atttypmod) END
+        FROM field AS f
+        JOIN pg_attribute AS a ON a.attrelid = f.typrelid AND a.attnum > 0 AND NOT a.attisdropped
+        JOIN pg_type AS t ON t.oid = a.atttypid
+        WHERE f.typtype = 'c')
+    SELECT path, type FROM field WHERE cardinality(path) > 1"""
+"""The fields of columns of a composite type. (A type cannot hold itself.)"""
 
 
 class PostgresEngine(Engine):
@@ -71,16 +90,22 @@ class PostgresEngine(Engine):
         try:
             within((ask(self._connection, VERSION).column("major")[0].as_py(),), *VERSIONS, "PostgreSQL")
             self._check_encoding()
-            types = {name: self._types(source) for name, source in tables.items()}
+            rows = {table.name: self._rows(table, tables[table.name]) for table in schema.tables}
+            types = {name: of for name, (_, of) in rows.items()}
             self.dialect = Postgres(stored_units(schema, types, POSTGRES))
             self._tables = tuple(
-                (table.name, self._view(table, tables[table.name], types[table.name], schema))
-                for table in schema.tables
+                (table.name, self._view(table, *rows[table.name], schema)) for table in schema.tables
             )
             self._look(schema)
         except BaseException:
             self.close()
             raise
+
+    def _rows(self, table: TableInfo, source: PostgresTable) -> tuple[str, Mapping[str, str]]:
+        """SQL for the rows of a declared table, and how its columns and fields are stored."""
+        origin = ".".join(POSTGRES.quote(part) for part in (source.schema, source.table))
+        fields = _fields(self._connection, source) if heads(table) else {}
+        return with_fields(table, origin, self._types(source), fields, POSTGRES)
 
     def _types(self, source: PostgresTable) -> dict[str, str]:
         column_types = _columns(self._connection, source)
@@ -91,8 +116,7 @@ class PostgresEngine(Engine):
             )
         return column_types
 
-    def _view(self, table: TableInfo, source: PostgresTable, types: Mapping[str, str], schema: Schema) -> str:
-        origin = ".".join(POSTGRES.quote(part) for part in (source.schema, source.table))
+    def _view(self, table: TableInfo, origin: str, types: Mapping[str, str], schema: Schema) -> str:
         return view(table, types, origin, self.dialect, schema.identities(table.name))
 
     def _check_encoding(self) -> None:
@@ -168,7 +192,14 @@ def _columns(connection: Any, source: PostgresTable) -> dict[str, str]:
     return dict(zip(reply.column("name").to_pylist(), reply.column("type").to_pylist(), strict=True))
 
 
-def stored_columns(source: PostgresTable) -> dict[str, str]:
-    """The columns of a table on a server, and PostgreSQL's names of their types, from its catalogue."""
+def _fields(connection: Any, source: PostgresTable) -> dict[Path, str]:
+    reply = ask(connection, FIELDS, (source.schema, source.table))
+    paths = map(tuple, reply.column("path").to_pylist())
+    return dict(zip(paths, reply.column("type").to_pylist(), strict=True))
+
+
+def stored_columns(source: PostgresTable) -> tuple[dict[str, str], dict[Path, str]]:
+    """The columns and fields of a table on a server, and PostgreSQL's names of their types, from its
+    catalogue."""
     with connect(source.url) as connection:
-        return _columns(connection, source)
+        return _columns(connection, source), _fields(connection, source)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +16,7 @@ from deniable.errors import DataError, InvalidParameter
 from deniable.process import Home, abandon
 from deniable.sql.dialects import SPARK
 from deniable.sql.engines.engine import Engine, Statement
+from deniable.sql.engines.fields import Path, with_fields
 from deniable.sql.engines.sources import Source, SparkFrame, SparkTable
 from deniable.sql.engines.spark_files import check_files
 from deniable.sql.engines.views import TimeLimit, guarded, text, view, within
@@ -68,7 +70,8 @@ class SparkEngine(Engine):
     def _view(self, table: TableInfo, source: Source, identities: frozenset[str]) -> str:
         frame, origin = self._frame(source)
         check_files(self._session, frame, table)
-        return view(table, stored(frame, table.name), origin, SPARK, identities)
+        rows, types = with_fields(table, origin, stored(frame, table.name), stored_fields(frame), SPARK)
+        return view(table, types, rows, SPARK, identities)
 
     def _frame(self, source: Source) -> tuple[Any, str]:
         """The stored table as a DataFrame, and SQL that stands for it."""
@@ -125,6 +128,19 @@ def stored(frame: Any, name: str) -> dict[str, str]:
     if len({column.casefold() for column in columns}) < len(frame.dtypes):
         raise DataError(f'The table "{name}" has two columns of one name. Nothing was opened; rename one.')
     return columns
+
+
+def stored_fields(frame: Any) -> dict[Path, str]:
+    """All fields inside structs, and Spark's names of their types."""
+    return {path: of for field in frame.schema.fields for path, of in _inside((field.name,), field.dataType)}
+
+
+def _inside(path: Path, kind: Any) -> list[tuple[Path, str]]:
+    """Two fields that differ in upper and lower case only are one to Spark, which then finds neither."""
+    inner = getattr(kind, "fields", ())
+    names = Counter(field.name.casefold() for field in inner)
+    places = [((*path, field.name), field.dataType) for field in inner if names[field.name.casefold()] == 1]
+    return [each for place, of in places for each in ((place, of.simpleString()), *_inside(place, of))]
 
 
 def _session(sources: Mapping[str, Source]) -> Any:

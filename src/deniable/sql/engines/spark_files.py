@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from deniable.errors import DataError
+from deniable.sql.engines.fields import heads
 from deniable.sql.engines.parquet import folders
 from deniable.sql.schema.declare import TableInfo
 
@@ -25,16 +26,19 @@ DIGITS = 18
 
 def check_files(session: Any, frame: Any, table: TableInfo) -> None:
     """Refuse a table over parquet files that hold a declared column so that Spark could fail on it."""
-    columns = {column.name.casefold() for column in table.columns}
+    columns, structs = {column.name.casefold() for column in table.columns}, heads(table)
     for file in frame.inputFiles():
         footer = _footer(session, file)
         if footer is None:
             continue
-        paths = {column[0].casefold() for column in footer.getFileMetaData().getSchema().getPaths()}
+        leaves = [list(column) for column in footer.getFileMetaData().getSchema().getPaths()]
+        paths = {".".join(leaf[:count]).casefold() for leaf in leaves for count in (1, len(leaf))}
         # Where declared columns are made from others, any of the file's may be read.
         is_computed = not columns <= paths | {name.casefold() for name in folders(file)}
         for name, reason in _failing(footer):
-            if is_computed or name.casefold() in columns:
+            # With one field of a struct its others may be read.
+            is_read = name.casefold() in columns or name.casefold().partition(".")[0] in structs
+            if is_computed or is_read:
                 raise DataError(
                     f'The column "{name}" of "{table.name}" is stored as {reason}, which Spark cannot read '
                     "for every value. Nothing was opened; write it anew, or leave the column out of the "

@@ -152,6 +152,12 @@ def of_column(node: exp.Column, names: Iterable[str]) -> str:
     return _all(columns)
 
 
+def of_struct_field(name: str) -> str:
+    """How a field of a struct column can be asked."""
+    line = f'"{name}": {{type: text}}' if len(name) <= 60 and name.isprintable() else '"a.b": {type: text}'
+    return f"A field of a struct column is declared by the owner as a column of its own, like {line} in the schema."
+
+
 def of_table(name: str, names: Iterable[str]) -> str:
     tables = sorted(names)
     guess = similar(name, tables)

@@ -79,12 +79,17 @@ class Scope:
         fields = self._called(name, str(node.table))
         if not fields:
             around = "A subquery in an expression does not see the columns around it. " if self.inside else ""
-            refuse(
-                f"There is no column {shown(name)} here.", f"{around}{hints.of_column(node, self._names())}"
-            )
+            hint = hints.of_column(node, self._names()) + self._of_field(node)
+            refuse(f"There is no column {shown(name)} here.", f"{around}{hint}")
         if len(fields) > 1 and not all(f.unit for f in fields):
             refuse(f"The column {shown(name)} is ambiguous.", "Write the table's name before it.")
         return fields[0]
+
+    def _of_field(self, node: exp.Column) -> str:
+        """What to do where a.b names no column of a table a: it may be meant as a field of a struct."""
+        if not node.table or any(fold(f.table) == fold(str(node.table)) for f in self.fields):
+            return ""
+        return " " + hints.of_struct_field(f"{node.table}.{node.name}")
 
     def _names(self) -> set[str]:
         return {f.name for f in self.fields}

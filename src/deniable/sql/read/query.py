@@ -23,6 +23,7 @@ from deniable.sql.read.parse import PARTS, parse, refuse, shown
 from deniable.sql.read.relations.from_clause import Sources, rows_of
 from deniable.sql.read.relations.per_unit import aliases, has_aggregate, meant, plain
 from deniable.sql.read.relations.unit_types import check_units
+from deniable.sql.read.struct_fields import with_declared_fields
 from deniable.sql.schema.declare import Schema
 from deniable.sql.tree import (
     Aggregate,
@@ -63,7 +64,7 @@ def check(text: str, schema: Schema, unit: Unit) -> Query:
     Traceback (most recent call last):
     deniable.errors.InvalidQuery: The column "days" is neither grouped nor inside an aggregate. ...
     """
-    return query_of(Sources(schema, unit), parse(text))
+    return query_of(Sources(schema, unit), with_declared_fields(parse(text), schema))
 
 
 def query_of(sources: Sources, tree: exp.Expr) -> Query:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from deniable.errors import DataError, InvalidParameter
 from deniable.sql.dialects import DUCKDB, POSTGRES, SPARK, Dialect
 from deniable.sql.dialects.storage import Physical
 from deniable.sql.engines import duckdb as embedded
+from deniable.sql.engines import fields
 from deniable.sql.engines.sources import (
     CSV,
     DuckDBTable,
@@ -47,13 +50,20 @@ def describe(name: str, source: Any) -> TableInfo:
     """The columns and types of a source as a declared table, from metadata only. CSV
     says nothing of types: all is text.
 
-    Columns that have no meaning here (lists, structs, bytes) are left out. A frame whose types its rows could
-    change is refused: what an analyst may ask would tell of a row.
+    Columns that have no meaning here (lists, bytes) are left out; of a struct column its fields are declared, like
+    "address.city". A frame whose types its rows could change is refused: what an analyst may ask would tell of a
+    row. Of structs in a frame, whose fields rows could change as well, none is declared.
     """
     where = recognise(source, name)
     if isinstance(where, Frame) and where.loose:
         raise InvalidParameter(_undeclared(where))
-    return _described(name, where)
+    return _described(name, _without_structs(where) if isinstance(where, Frame) else where)
+
+
+def _without_structs(frame: Frame) -> Frame:
+    """One row of another form adds a field to a struct that is made from Python's objects."""
+    flat = [i for i, field in enumerate(frame.table.schema) if not pa.types.is_struct(field.type)]
+    return replace(frame, table=frame.table.select(flat))
 
 
 def _undeclared(frame: Frame) -> str:
@@ -124,12 +134,12 @@ def _stored(source: Source) -> tuple[dict[str, str], Dialect]:
         case PostgresTable():
             from deniable.sql.engines.postgres import stored_columns
 
-            return stored_columns(source), POSTGRES
+            return _with_fields(*stored_columns(source)), POSTGRES
         case SparkTable() | SparkFrame():
             from deniable.sql.engines import spark
 
             frame = source.frame if isinstance(source, SparkFrame) else spark.found(source)
-            return spark.stored(frame, "data"), SPARK
+            return _with_fields(spark.stored(frame, "data"), spark.stored_fields(frame)), SPARK
         case CSV():
             names = source.names()
             if names is None:
@@ -146,9 +156,24 @@ def _embedded(source: Parquet | DuckDBTable | Frame) -> dict[str, str]:
         with duckdb.connect(":memory:", config={**embedded.CLOSED}) as connection:
             if isinstance(source, Frame):
                 return _types(connection, source.table)
-            return embedded.columns(connection, embedded.origin(connection, "_source", source, ()))
+            return _stored_in(connection, embedded.origin(connection, "_source", source, ()))
     except (duckdb.Error, OSError) as error:
         raise DataError(f"The source cannot be read: {error}") from error
+
+
+def _stored_in(connection: Any, origin: str) -> dict[str, str]:
+    return _with_fields(fields.columns(connection, origin), fields.duckdb_fields(connection, origin))
+
+
+def _with_fields(columns: dict[str, str], inside: Mapping[fields.Path, str]) -> dict[str, str]:
+    """Fields of structs are columns too, unless there is one of such a name."""
+    column_types, names = dict(columns), {name.casefold() for name in columns}
+    for path, of in inside.items():
+        name = fields.joined(path)
+        if name.casefold() not in names:
+            names.add(name.casefold())
+            column_types[name] = of
+    return column_types
 
 
 def _types(connection: Any, table: pa.Table) -> dict[str, str]:
@@ -157,7 +182,7 @@ def _types(connection: Any, table: pa.Table) -> dict[str, str]:
     for name in table.column_names:
         with suppress(duckdb.Error):
             connection.register("_column", table.select([name]).slice(0, 0))
-            column_types |= embedded.columns(connection, "_column")
+            column_types |= _stored_in(connection, "_column")
     return column_types
 
 
