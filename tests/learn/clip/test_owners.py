@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -144,3 +145,137 @@ def test_positions_with_a_wrong_owner_are_found_and_not_used(monkeypatch: pytest
     monkeypatch.setattr(owners, "by_owner", _of_nobody)
     method = PerExample(Routed(), nn.CrossEntropyLoss()).method(*rows(4))
     assert method.startswith("one by one (closed: the gradient of stack is not that of the examples alone")
+
+
+# ------------------------------------------------------------------------------ examples in an order of their own
+
+
+class Sorted(nn.Module):
+    """Rows in the order of a score that begins with zeros, through a layer, and back: honest, row by row."""
+
+    def __init__(self, order: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.first, self.score = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 1)
+        self.middle, self.head, self.order = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 3), order
+        nn.init.zeros_(self.score.weight)
+        nn.init.zeros_(self.score.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.first(x[:, 0].tanh()).tanh()
+        order = torch.argsort(self.score(hidden)[:, 0], stable=True)
+        middle = self.middle(self.order(hidden, order))
+        result: Tensor = self.head(middle[torch.argsort(order)])
+        return result
+
+
+class Packed(nn.Module):
+    """Rows packed for two experts, as many places for each as there are rows."""
+
+    def __init__(self, pack: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.first, self.score = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 2)
+        self.head, self.pack = nn.Linear(WIDTH, 3), pack
+        self.experts = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(2))
+        nn.init.zeros_(self.score.weight)
+        nn.init.zeros_(self.score.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = self.first(x[:, 0].tanh()).tanh()
+        share, choice = self.score(rows).softmax(-1).max(-1)
+        chosen = F.one_hot(choice, 2)
+        place = ((chosen.cumsum(0) - 1) * chosen).sum(1)
+        packed = self.pack(rows, choice, place)
+        out = torch.stack([expert(part).tanh() for expert, part in zip(self.experts, packed, strict=True)])
+        result: Tensor = self.head(out[choice, place] * share[:, None])
+        return result
+
+
+def _into(rows: Tensor, choice: Tensor, place: Tensor) -> Tensor:
+    out = rows.new_zeros(2, *rows.shape)
+    out[choice, place] = rows
+    return out
+
+
+def _flat(rows: Tensor, choice: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
+    return rows.new_zeros(2 * len(rows), WIDTH), choice * len(rows) + place
+
+
+def _added(rows: Tensor, choice: Tensor, place: Tensor) -> Tensor:
+    empty, at = _flat(rows, choice, place)
+    return empty.index_add(0, at, rows).view(2, *rows.shape)
+
+
+def _put(rows: Tensor, choice: Tensor, place: Tensor) -> Tensor:
+    empty, at = _flat(rows, choice, place)
+    return empty.index_put((at,), rows).view(2, *rows.shape)
+
+
+def _scattered(rows: Tensor, choice: Tensor, place: Tensor) -> Tensor:
+    empty, at = _flat(rows, choice, place)
+    return empty.scatter_add(0, at[:, None].expand_as(rows), rows).view(2, *rows.shape)
+
+
+def _summed(rows: Tensor, choice: Tensor, place: Tensor) -> Tensor:
+    mask = F.one_hot(choice, 2)[:, :, None] * F.one_hot(place, len(rows))[:, None]
+    return torch.einsum("sec,sd->ecd", mask.float(), rows)
+
+
+def _product(rows: Tensor, choice: Tensor, place: Tensor) -> Tensor:
+    mask = F.one_hot(choice, 2)[:, :, None] * F.one_hot(place, len(rows))[:, None]
+    return (mask.float().flatten(1).T @ rows).view(2, *rows.shape)
+
+
+def _by_parts(rows: Tensor, order: Tensor) -> Tensor:
+    half = len(order) // 2
+    flat = rows[:, None].reshape(-1, WIDTH)
+    return torch.cat([flat[order[:half]], flat[order[half:]]])
+
+
+def _by_groups(rows: Tensor, order: Tensor) -> Tensor:
+    return rows[:, None].reshape(-1, WIDTH)[order].view(-1, 1, WIDTH)[:, 0]
+
+
+ORDERS: list[Callable[[Tensor, Tensor], Tensor]] = [
+    lambda rows, order: rows[order],
+    lambda rows, order: rows[order, :],
+    lambda rows, order: rows[None, order][0],
+    lambda rows, order: rows.index_select(0, order),
+    lambda rows, order: rows.gather(0, order[:, None].expand_as(rows)),
+    lambda rows, order: torch.take_along_dim(rows, order[:, None], 0),
+    lambda rows, order: rows[:, None].reshape(-1, WIDTH)[order].softmax(1),
+    _by_parts,
+    _by_groups,
+]
+REORDERED = [Sorted(order) for order in ORDERS] + [
+    Packed(pack) for pack in (_into, _added, _put, _scattered, _summed, _product)
+]
+
+
+@pytest.mark.parametrize("model", REORDERED)
+def test_a_router_that_begins_with_zeros_and_learns_moves_no_gradient_to_another_row(model: Any) -> None:
+    """On made-up rows all scores are ties, so that rows are in their own order; later they are not."""
+    torch.manual_seed(0)
+    model = copy.deepcopy(model)
+    x, y = rows(8)
+    clipper = PerExample(model, nn.CrossEntropyLoss())
+    clipper.check(*rows(2))
+    nn.init.normal_(model.score.weight)
+    together = clipper(x, y, clip=0.01).vectors["all"].double()
+    apart = [clipper(x[i : i + 1], y[i : i + 1], clip=0.01).vectors["all"].double() for i in range(8)]
+    assert float((together - torch.stack(apart).sum(0)).norm()) < 1e-6
+
+
+def test_rows_in_their_own_order_stay_in_closed_form() -> None:
+    """An index may pick one position of each row."""
+
+    class Last(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.head = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            hidden = self.first(x)
+            result: Tensor = self.head(hidden[torch.arange(len(x)), x[..., 0].argmax(1)])
+            return result
+
+    assert_exact(Last(), *rows(6), method="closed form")

@@ -418,3 +418,30 @@ def test_a_penalty_on_the_given_weights_is_refused(account: Account) -> None:
     with make_private(small(net, penalised), optimizer, (X, Y), account=account) as training:
         next(training.lots())
         training.step()  # the model itself is trained here, so the penalty acts
+
+
+class _Centred(nn.Linear):
+    """Rows less their mean."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out = super().forward(x)
+        return out - out.mean(0)
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (lambda layer: setattr(layer, "__class__", _Centred), "lets one example"),
+        (lambda layer: layer.compile(), "is compiled"),
+    ],
+)
+def test_a_layer_of_another_class_or_compiled_in_the_loop_is_refused(
+    account: Account, change: Any, word: str
+) -> None:
+    net = nn.Sequential(linear(), nn.Tanh())
+    training = private(account, net=net)
+    lots = training.lots()
+    next(lots)
+    change(net[0])
+    with pytest.raises(InvalidParameter, match=word):
+        training.step()

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from deniable.learn.clip import taps
+from deniable.learn.clip import order, taps
 from deniable.learn.clip.cover import Cover
 from deniable.learn.clip.owners import carry
 from deniable.learn.clip.shared import fits, spread_out
@@ -50,6 +50,8 @@ def _matmul(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options
     """x @ W with a bare matrix."""
     is_covered = cover.tape.tracks(b) and not cover.tape.tracks(a) and b.dim() == 2 and a.dim() > 1
     if options or not is_covered:
+        if isinstance(b, Tensor) and b.dim() == 2:
+            order.refuse_sum(cover, b)
         return func(a, b, **options)
     cover.expect(a)
     return taps.tapped(taps.Product, a, cover.anchor, cover.tape, cover.tape.part(b), None)
@@ -108,6 +110,9 @@ HANDLERS: dict[Any, Callable[..., Any]] = {
     torch.Tensor.add: _plus,
     torch.matmul: _matmul,
     torch.Tensor.matmul: _matmul,
+    torch.mm: _matmul,
+    torch.Tensor.mm: _matmul,
+    torch.Tensor.__matmul__: _matmul,
     torch.addmm: _addmm,
     torch.Tensor.expand: _expand,
     torch.Tensor.repeat: _repeat,

@@ -7,7 +7,7 @@ parameter then shows up in autograd's own gradient, which ends the pass with `Un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,15 +18,21 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from deniable.errors import InvalidParameter
 from deniable.learn.clip import taps
-from deniable.learn.clip.tape import Part, Tape, Uncovered
+from deniable.learn.clip.tape import Part, Reordered, Tape, Uncovered
 
 
 class Cover(TorchFunctionMode):
     """While it is entered, covered calls go through taps that write on `tape`."""
 
-    def __init__(self, tape: Tape, handlers: Mapping[Any, Callable[..., Any]]) -> None:
+    def __init__(
+        self, tape: Tape, handlers: Mapping[Any, Callable[..., Any]], fixed: Iterable[Tensor] = ()
+    ) -> None:
         super().__init__()
         self.tape, self.handlers = tape, handlers
+        self.fixed = {id(value) for value in fixed}
+        """Tensors of the model that are not trained: as many rows as there are examples are no examples."""
+        self.shuffled = False
+        """Whether as many positions as there are examples were picked, in another order than theirs."""
         self.anchor = torch.zeros((), requires_grad=True)
         self.owners = WeakIdKeyDictionary()
         """Whose positions a tensor has along its first axis: None where all examples have as many, one after
@@ -85,6 +91,8 @@ class Cover(TorchFunctionMode):
     def expect(self, x: Tensor) -> None:
         """Rows along the first axis, or the positions of rows one after the other."""
         if x not in self.owners:
+            if self.shuffled and x.dim() == 2:
+                raise Reordered
             self.tape.expect(x)
         elif self.owner(x) is not None:
             raise Uncovered("a layer other than a linear one sees positions that an index picked")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from deniable.learn.clip import taps
+from deniable.learn.clip import order, taps
 from deniable.learn.clip.cover import HANDLERS as COVERED
 from deniable.learn.clip.cover import Cover, embedding
 from deniable.learn.clip.owners import carry, picked_linear
@@ -26,6 +26,7 @@ def _held(cover: Cover, func: Callable[..., Tensor], x: Tensor, *rest: Any, **op
         return func(x, *rest, **options)
     if not isinstance(x, Tensor) or cover.tape.tracks(x) or x.dim() < 2 or x.shape[0] != cover.tape.rows:
         raise Uncovered("the first axis of a layer's input is not that of the examples")
+    cover.expect(x)
     parts = [cover.tape.part(rest[place]) for place in names] + [
         cover.tape.part(options[name]) for name in keys
     ]
@@ -45,6 +46,7 @@ def _einsum(cover: Cover, func: Callable[..., Tensor], equation: Any, *operands:
     in the output, and nowhere else."""
     flat = operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
     if not cover.tape.tracks(*flat):
+        _refuse_sums(cover, equation, flat)
         return func(equation, *operands)
     if not isinstance(equation, str) or len(flat) != 2 or all(cover.tape.tracks(each) for each in flat):
         raise Uncovered("an einsum of more than examples and one parameter")
@@ -66,6 +68,16 @@ def _einsum(cover: Cover, func: Callable[..., Tensor], equation: Any, *operands:
         return func(equation, value, rows) if turn else func(equation, rows, value)
 
     return _held(cover, product, x, weight)
+
+
+def _refuse_sums(cover: Cover, equation: Any, operands: Any) -> None:
+    """Raise if examples are summed over, or are not the first letter of what comes out."""
+    inputs, arrow, output = (
+        equation.replace(" ", "").partition("->") if isinstance(equation, str) else [""] * 3
+    )
+    for letters, x in zip(inputs.split(","), operands, strict=False):
+        if arrow and letters[:1] != output[:1]:
+            order.refuse_sum(cover, x)
 
 
 def _bag(

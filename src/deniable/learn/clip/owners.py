@@ -17,10 +17,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from deniable.learn.clip import taps
+from deniable.learn.clip import order, taps
+from deniable.learn.clip.cover import HANDLERS as COVERED
 from deniable.learn.clip.cover import Cover
 from deniable.learn.clip.rounding import widened
-from deniable.learn.clip.tape import ParameterKey, Part, Tape, Uncovered
+from deniable.learn.clip.tape import ParameterKey, Part, Reordered, Tape, Uncovered
 from deniable.learn.clip.terms import GradientRows, outer
 
 
@@ -102,7 +103,12 @@ def _item(cover: Cover, func: Callable[..., Any], x: Tensor, index: Any) -> Any:
             key = ParameterKey(cover.tape.names[id(x)], place, place + 1, single=True)
             cover.pieces[out] = Part(out.detach(), key)
     elif isinstance(index, Tensor) and index.dim() == 1 and x in cover.owners:
-        cover.owners[out] = cover.every_owner(x)[index]
+        owner = cover.every_owner(x)[index]
+        cover.owners[out] = owner
+        if cover.tape.rows in (len(x), len(out)) and not order.is_natural(cover, owner):
+            cover.shuffled = True  # what is computed from these may look like the examples in their order
+    else:
+        order.refuse_pick(cover, x, index)
     return out
 
 
@@ -190,8 +196,30 @@ def _chunk(cover: Cover, func: Callable[..., Any], x: Tensor, *rest: Any, **name
     return out
 
 
+def _view(cover: Cover, func: Callable[..., Any], x: Tensor, *shape: Any, **options: Any) -> Any:
+    """Positions that an index picked, in another shape: as many for each example, one after the other."""
+    out = COVERED[func](cover, func, x, *shape, **options)
+    owner = cover.owner(x)
+    if owner is not None and out not in cover.owners and not order.is_natural(cover, owner):
+        raise Reordered
+    return out
+
+
+def _cat(cover: Cover, func: Callable[..., Any], parts: Any, dim: int = 0, **options: Any) -> Any:
+    """Positions of experts, one after the other."""
+    out = func(parts, dim, **options)
+    if dim % out.dim() == 0 and any(part in cover.owners for part in parts):
+        owners = [order.owner_of(cover, part) for part in parts]
+        known = [owner for owner in owners if owner is not None]
+        if len(known) == len(owners):
+            cover.owners[out] = torch.cat(known)
+    return out
+
+
 HANDLERS: dict[Any, Callable[..., Any]] = {
     **dict.fromkeys(ALIKE, _alike),
+    **dict.fromkeys((torch.Tensor.view, torch.Tensor.reshape, torch.reshape), _view),
+    torch.cat: _cat,
     torch.Tensor.__getitem__: _item,
     torch.Tensor.transpose: _transpose,
     torch.transpose: _transpose,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
-from deniable.learn.clip import bare, chain, cover, held, owners, sequences, shared
+from deniable.learn.clip import bare, chain, cover, held, order, owners, sequences, shared
 from deniable.learn.clip.attributes import Attributes
 from deniable.learn.clip.batch import Batch
 from deniable.learn.clip.objective import Objective, Paired
@@ -26,6 +26,7 @@ from deniable.learn.nests import mapped
 
 COVERED = {
     **cover.HANDLERS,
+    **order.HANDLERS,
     **owners.HANDLERS,
     **shared.HANDLERS,
     **bare.HANDLERS,
@@ -89,7 +90,8 @@ def closed(task: Task, batch: Batch) -> Passed:
 
 def _written(task: Task, batch: Batch, tape: Tape) -> Tensor:
     """The losses of a pass forward and backward, during which taps write on the tape."""
-    mode = cover.Cover(tape, COVERED)
+    fixed = [p for p in task.model.parameters() if not p.requires_grad]
+    mode = cover.Cover(tape, COVERED, [*task.model.buffers(), *fixed])
     with torch.enable_grad(), mode:
         losses = task.losses(batch)
     if losses.requires_grad:

@@ -142,12 +142,16 @@ def clips(clip: Mapping[str, float] | float, groups: Sequence[str]) -> dict[str,
 
 
 def conduct(model: nn.Module) -> tuple[object, ...]:
-    """What a model does to its rows, as far as it can be seen without running it: its modules, their modes,
-    their hooks, and `forward` where an object has its own. What was found on made-up rows holds for this."""
+    """What a model does to its rows, as far as it can be seen without running it: its modules, their classes
+    and modes, their hooks, whether they are compiled, and `forward`, of the class and where an object has its
+    own. What was found on made-up rows holds for this."""
     return tuple(
         (
             id(module),
+            type(module),
+            type(module).forward,
             module.training,
+            module._compiled_call_impl,
             vars(module).get("forward"),
             *module._forward_hooks.values(),
             *module._forward_pre_hooks.values(),

@@ -19,6 +19,13 @@ class Uncovered(Exception):
     held example by example."""
 
 
+class Reordered(Uncovered):
+    """Examples are put into an order of the model's own, which may be theirs in another pass."""
+
+    def __init__(self) -> None:
+        super().__init__("examples are put into an order of the model's own")
+
+
 @dataclass(frozen=True)
 class ParameterKey:
     """A parameter, or some of its rows (attention packs three matrices), in the layout its taps sum in.
