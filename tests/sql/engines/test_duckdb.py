@@ -176,7 +176,9 @@ def test_a_duckdb_file_is_read_and_not_written(tmp_path: Path) -> None:
 def test_texts_differ_by_their_bytes_whatever_collation_they_are_stored_with(tmp_path: Path) -> None:
     path = tmp_path / "hospital.duckdb"
     with duckdb.connect(str(path)) as connection:
-        connection.execute("CREATE TABLE visits (person BIGINT, days BIGINT, place VARCHAR COLLATE NOCASE.NOACCENT)")
+        connection.execute(
+            "CREATE TABLE visits (person BIGINT, days BIGINT, place VARCHAR COLLATE NOCASE.NOACCENT)"
+        )
         connection.execute("INSERT INTO visits VALUES (1, 1, 'a'), (2, 2, 'A'), (3, 3, 'ä')")
     engine = open_engine({"visits": path}, declared())
     groups = rows(engine, 'SELECT "place", count(*) FROM "visits" GROUP BY "place"')

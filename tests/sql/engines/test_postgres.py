@@ -118,7 +118,7 @@ def test_an_enum_is_text_and_a_numeric_may_be_anything(source: PostgresTable) ->
 def test_a_collation_in_which_different_texts_are_equal_is_refused() -> None:
     """This server has no ICU, which alone makes such collations: its catalogue is told of one."""
     name = f"data_{uuid.uuid4().hex[:12]}"
-    server().psql(f"CREATE SCHEMA {name}; CREATE COLLATION {name}.loose FROM \"C\";")
+    server().psql(f'CREATE SCHEMA {name}; CREATE COLLATION {name}.loose FROM "C";')
     server().psql(f"CREATE TABLE {name}.t (a bigint, s text COLLATE {name}.loose);")
     table = PostgresTable(server().get_uri(), "t", name)
     open_engine({"t": table}, SCHEMA).close()

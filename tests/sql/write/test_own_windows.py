@@ -178,7 +178,9 @@ def engines_of_zeros(request: pytest.FixtureRequest) -> list[Any]:
 def test_a_zero_that_stands_for_both_is_the_same_in_every_order(
     engines_of_zeros: list[Any], name: str
 ) -> None:
-    first = f"SELECT FIRST_VALUE(place) OVER (PARTITION BY person ORDER BY m) AS w FROM ({PUT_TOGETHER[name]}) t"
+    first = (
+        f"SELECT FIRST_VALUE(place) OVER (PARTITION BY person ORDER BY m) AS w FROM ({PUT_TOGETHER[name]}) t"
+    )
     query = check(f"SELECT w, COUNT(*) FROM ({first}) u GROUP BY w", SCHEMA, UNIT)
     answers = [rows(each, relations.relation(query.relation, each.dialect)) for each in engines_of_zeros]
     assert [{place for _, place in answer} for answer in answers] == [{"b"}] * 3
