@@ -173,6 +173,21 @@ def test_a_duckdb_file_is_read_and_not_written(tmp_path: Path) -> None:
     engine.close()
 
 
+def test_texts_differ_by_their_bytes_whatever_collation_they_are_stored_with(tmp_path: Path) -> None:
+    path = tmp_path / "hospital.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(
+            "CREATE TABLE visits (person BIGINT, days BIGINT, place VARCHAR COLLATE NOCASE.NOACCENT)"
+        )
+        connection.execute("INSERT INTO visits VALUES (1, 1, 'a'), (2, 2, 'A'), (3, 3, 'ä')")
+    engine = open_engine({"visits": path}, declared())
+    groups = rows(engine, 'SELECT "place", count(*) FROM "visits" GROUP BY "place"')
+    same = rows(engine, """SELECT count(*) FROM "visits" WHERE "place" = 'a'""")
+    engine.close()
+    assert sorted(groups) == [("A", 1), ("a", 1), ("ä", 1)]
+    assert same == [(1,)]
+
+
 def test_two_tables_may_come_from_one_duckdb_file(tmp_path: Path) -> None:
     with duckdb.connect(str(tmp_path / "h.duckdb")) as connection:
         connection.execute("CREATE TABLE a AS SELECT 1 AS x; CREATE TABLE b AS SELECT 2 AS x")

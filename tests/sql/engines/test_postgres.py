@@ -115,6 +115,20 @@ def test_an_enum_is_text_and_a_numeric_may_be_anything(source: PostgresTable) ->
     assert found == [("ok", None, None)] * 4 + [("ok", 3, None), ("ok", -3, None)]
 
 
+def test_a_collation_in_which_different_texts_are_equal_is_refused() -> None:
+    """This server has no ICU, which alone makes such collations: its catalogue is told of one."""
+    name = f"data_{uuid.uuid4().hex[:12]}"
+    server().psql(f'CREATE SCHEMA {name}; CREATE COLLATION {name}.loose FROM "C";')
+    server().psql(f"CREATE TABLE {name}.t (a bigint, s text COLLATE {name}.loose);")
+    table = PostgresTable(server().get_uri(), "t", name)
+    open_engine({"t": table}, SCHEMA).close()
+    loose = f"collnamespace = CAST('{name}' AS regnamespace)"
+    server().psql(f"UPDATE pg_collation SET collisdeterministic = false WHERE {loose};")
+    with pytest.raises(DataError, match="a text that equals others"):
+        open_engine({"t": table}, SCHEMA)
+    server().psql(f"DROP SCHEMA {name} CASCADE;")
+
+
 def test_nothing_is_prepared(engine: Engine) -> None:
     with pytest.raises(InvalidParameter, match="Nothing was prepared"):
         engine.prepare(SCHEMA, Unit.column("a", max_rows=1))

@@ -152,6 +152,40 @@ def _loop(person: list[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
         yield row[0], row[1], before + 1
 
 
+ZEROS = [
+    (person, None, place, 1, score)
+    for person in range(3)
+    for place, score in (("z", 0.0), ("z", -0.0), ("b", 0.0))
+]
+"""Which zero stands for both of them must not follow from the order of rows: a tie tells them apart."""
+PUT_TOGETHER = {
+    "the least of groups": "SELECT person, MIN(score) AS m, place FROM visits GROUP BY person, place",
+    "the least by a window": "SELECT person, MIN(score) OVER (PARTITION BY person, place) AS m, place FROM visits",
+    "the largest by a window": "SELECT person, MAX(score) OVER (PARTITION BY person, place) AS m, place FROM visits",
+    "different rows": "SELECT DISTINCT person, score AS m, place FROM visits",
+}
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def engines_of_zeros(request: pytest.FixtureRequest) -> list[Any]:
+    return [
+        opened(request.param, {"visits": table(each)}, SCHEMA)
+        for each in (ZEROS, ZEROS[::-1], sorted(ZEROS, key=repr))
+    ]
+
+
+@pytest.mark.parametrize("name", PUT_TOGETHER)
+def test_a_zero_that_stands_for_both_is_the_same_in_every_order(
+    engines_of_zeros: list[Any], name: str
+) -> None:
+    first = (
+        f"SELECT FIRST_VALUE(place) OVER (PARTITION BY person ORDER BY m) AS w FROM ({PUT_TOGETHER[name]}) t"
+    )
+    query = check(f"SELECT w, COUNT(*) FROM ({first}) u GROUP BY w", SCHEMA, UNIT)
+    answers = [rows(each, relations.relation(query.relation, each.dialect)) for each in engines_of_zeros]
+    assert [{place for _, place in answer} for answer in answers] == [{"b"}] * 3
+
+
 # ------------------------------------------------------------------------------------------------- what is refused
 
 

@@ -124,3 +124,32 @@ def test_a_pattern_that_engines_would_match_in_different_ways_is_refused(pattern
 def test_a_bracket_that_is_not_there_is_refused() -> None:
     with pytest.raises(InvalidQuery, match="has 1 brackets, and number 2 is asked for"):
         check("SELECT COUNT(regexp_extract(x, '(?:a)(b)', 2)) FROM t", SCHEMA, Unit.column("p"))
+
+
+@pytest.mark.parametrize("characters", [r"[\d-*]", r"[/-\d]", "[0-5-.]", "[a-c-e]"])
+@pytest.mark.parametrize("function", ["regexp_extract", "regexp_matches"])
+def test_brackets_at_which_postgres_would_raise_when_it_meets_a_row_are_refused(
+    function: str, characters: str
+) -> None:
+    with pytest.raises(InvalidQuery, match="a hyphen beside a range"):
+        check(f"SELECT COUNT({function}(x, '{characters}')) FROM t", SCHEMA, Unit.column("p"))
+
+
+@pytest.mark.parametrize(
+    ("characters", "inside"),
+    [(r"[\s]", " "), (r"[\n]", "\n"), ("[a-c]", "abcABC"), ("[-x]", "-xX"), ("[0-9-]", "0123456789-")],
+)
+def test_without_regard_to_case_only_letters_have_another(engine: Any, characters: str, inside: str) -> None:
+    """The letter of an escape is none."""
+    query = check(f"SELECT COUNT(regexp_matches(x, '^{characters}$', 'i')) FROM t", SCHEMA, Unit.column("p"))
+    of = query.aggregates[0].of
+    assert of is not None
+    signs = [*inside, *"tnrfTNRFdDyY*/"]
+    values = " UNION ALL ".join(
+        f"SELECT {engine.dialect.text(sign)} AS {engine.dialect.quote('x')}" for sign in signs
+    )
+    found = rows(
+        engine,
+        f"SELECT {engine.dialect.quote('x')}, {relations.expression(of, engine.dialect)} FROM ({values}) AS t",
+    )
+    assert {sign for sign, is_inside in found if is_inside} == set(inside)

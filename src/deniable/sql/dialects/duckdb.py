@@ -109,6 +109,11 @@ class DuckDB(Dialect):
 
     # ----------------------------------------------------------------------------------------- stored columns
 
+    def utf8(self, text: str) -> str:
+        # A column may be stored with a collation in which different texts are equal: which of them stands for
+        # all would be the first person's. DuckDB stores nothing but Unicode.
+        return f"({text} COLLATE C)"
+
     def cut(self, text: str, length: int) -> str:
         # left() copies every string; a text of no more bytes than it may have characters keeps its
         # dictionary.

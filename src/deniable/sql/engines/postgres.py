@@ -37,11 +37,13 @@ ENCODING = "SELECT CAST(getdatabaseencoding() AS text) AS encoding"
 COLUMNS = """
     SELECT CAST(a.attname AS text) AS name,
            CASE WHEN a.attgenerated = 'v' THEN 'a virtual column'
+                WHEN NOT l.collisdeterministic THEN 'a text that equals others'
                 WHEN t.typtype = 'e' THEN 'text' ELSE format_type(a.atttypid, a.atttypmod) END AS type
     FROM pg_attribute AS a
     JOIN pg_class AS c ON c.oid = a.attrelid
     JOIN pg_namespace AS n ON n.oid = c.relnamespace
     JOIN pg_type AS t ON t.oid = a.atttypid
+    LEFT JOIN pg_collation AS l ON l.oid = a.attcollation
     WHERE n.nspname = $1 AND c.relname = $2 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
 
 FIELDS = """

@@ -209,10 +209,17 @@ def _join(of: Join, dialect: Dialect) -> str:
 
 
 def _per_unit(of: PerUnit, dialect: Dialect) -> str:
-    items = [f"{expression(e, dialect)} AS {dialect.quote(name)}" for name, e in of.keys]
+    items = [f"{_same(e, dialect)} AS {dialect.quote(name)}" for name, e in of.keys]
     items += [f"{_own(a, dialect)} AS {dialect.quote(name)}" for name, a in of.aggregates]
     groups = ", ".join(str(i + 1) for i in range(1 + len(of.keys)))
     return f"SELECT {_items(of, items, dialect)} FROM ({relation(of.of, dialect)}) AS t GROUP BY {groups}"
+
+
+def _same(of: Expr, dialect: Dialect) -> str:
+    """Such that values which an engine calls equal are the same one: which of them it shows depends on the
+    order in which it reads them, and `_tie` tells zeros apart."""
+    x = expression(of, dialect)
+    return dialect.one_zero(x) if of.type.kind is Kind.FLOAT else x
 
 
 def _own(of: Aggregate, dialect: Dialect, over: str = "") -> str:
@@ -227,7 +234,7 @@ def _own(of: Aggregate, dialect: Dialect, over: str = "") -> str:
         case Statistic.COUNT_DISTINCT:
             return f"CAST(COUNT(DISTINCT {x}){where} AS BIGINT)"
         case Statistic.MIN | Statistic.MAX:
-            return f"{of.statistic.upper()}({x}){where}"
+            return f"{of.statistic.upper()}({_same(of.of, dialect)}){where}"
     total = f"{dialect.total(x)}{where}"
     if of.statistic is Statistic.SUM:
         return dialect.narrow(total)

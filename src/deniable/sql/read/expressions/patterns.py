@@ -13,6 +13,7 @@ of the text.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
@@ -207,30 +208,31 @@ class _Reader:
             _refuse("these square brackets")
         body, self.rest = match[0][:-1], self.rest[match.end() :]
         negative, body = body.startswith("^"), body.removeprefix("^")
-        inside = re.sub(r"\\(.)|([^\\])", self._member, body, flags=re.S)
-        if self.fold:
-            inside += "".join(_other_case(part) for part in re.findall(r"[A-Za-z](?:-[A-Za-z])?", inside))
+        inside = "".join(self._members(re.findall(r"\\.|[^\\]", body, re.S)))
         text = f"[{'^' if negative else ''}{inside}]"
         try:
             return _Piece(text, _members(text))
         except re.error:
             _refuse("these square brackets")
 
-    def _member(self, found: re.Match[str]) -> str:
-        escape, character = found[1], found[2]
-        if character is not None:
-            return (
-                character
-                if character == "-" or character.isalnum() or not character.isascii()
-                else f"\\{character}"
-                if character != " "
-                else character
-            )
-        if escape in _SETS:
-            return _SETS[escape]
-        if escape in _SIGNS or not escape.isalnum():
-            return f"\\{escape}"
-        _refuse(f"\\{escape}")
+    def _members(self, signs: list[str]) -> Iterator[str]:
+        """Single characters, sets and ranges. PostgreSQL raises at a hyphen beside a set or a range, and not
+        before it looks at a row; so a hyphen by itself stands first or last, and is escaped."""
+        while signs:
+            if len(signs) > 2 and signs[1] == "-":
+                ends, signs = (signs[0], signs[2]), signs[3:]
+                if any(end[1:] in _SETS for end in ends) or (len(signs) > 1 and signs[0] == "-"):
+                    _refuse("a hyphen beside a range in these square brackets")
+                yield self._with_other_case("-".join(map(_member, ends)), ends)
+            else:
+                sign, signs = signs[0], signs[1:]
+                yield self._with_other_case(_member(sign), (sign,))
+
+    def _with_other_case(self, written: str, signs: Sequence[str]) -> str:
+        is_letter = all(len(sign) == 1 and sign.isascii() and sign.isalpha() for sign in signs)
+        if self.fold and len(signs) == 2 and not is_letter and not "".join(signs).isdigit():
+            _refuse("such a range without regard to case")
+        return written + _other_case(written) if self.fold and is_letter else written
 
     def repeated(self, of: _Piece) -> _Piece:
         match = _REPETITION.match(self.rest)
@@ -281,6 +283,18 @@ def _members(text: str) -> frozenset[int]:
     inside = frozenset(code for code in range(255) if matcher.fullmatch(chr(code)))
     beyond = not text.isascii() or matcher.fullmatch("\u4e2d") is not None
     return inside | {_OTHER} if beyond else inside
+
+
+def _member(sign: str) -> str:
+    """A character or an escape, as it is written between square brackets."""
+    escape = sign[1:]
+    if escape in _SETS:
+        return _SETS[escape]
+    if escape in _SIGNS or (len(sign) == 1 and (sign.isalnum() or sign == " " or not sign.isascii())):
+        return sign
+    if escape.isalnum():
+        _refuse(sign)
+    return f"\\{sign[-1]}"
 
 
 def _other_case(part: str) -> str:
