@@ -275,7 +275,19 @@ def _mix_by_forward(net: nn.Module) -> None:
     net.forward = lambda x: before(x - x.mean(0))  # type: ignore[method-assign]
 
 
-@pytest.mark.parametrize("change", [_mix_by_hook, _mix_by_forward])
+def _mix_by_hook_of_all(net: nn.Module) -> None:
+    first = net.get_submodule("0")
+
+    def mixed(module: nn.Module, _: Any, out: torch.Tensor) -> torch.Tensor | None:
+        return out - out.mean(0) if module is first else None
+
+    HOOKS.append(torch.nn.modules.module.register_module_forward_hook(mixed))
+
+
+HOOKS: list[Any] = []
+
+
+@pytest.mark.parametrize("change", [_mix_by_hook, _mix_by_forward, _mix_by_hook_of_all])
 def test_code_that_is_added_in_the_loop_is_tried_first(account: Account, change: Any) -> None:
     """A hook or another `forward` that mixes rows is refused, and the lot is not lost when it is gone."""
     net = nn.Sequential(linear(), nn.LayerNorm(3))
@@ -290,6 +302,8 @@ def test_code_that_is_added_in_the_loop_is_tried_first(account: Account, change:
         assert training.taken == 1
         net.get_submodule("0")._forward_hooks.clear()
         vars(net).pop("forward", None)
+        while HOOKS:
+            HOOKS.pop().remove()
         training.step()
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import nn
+from torch.nn.modules import module as torch_module
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 from torch.nn.parameter import UninitializedParameter
@@ -143,9 +144,10 @@ def clips(clip: Mapping[str, float] | float, groups: Sequence[str]) -> dict[str,
 
 def conduct(model: nn.Module) -> tuple[object, ...]:
     """What a model does to its rows, as far as it can be seen without running it: its modules, their classes
-    and modes, their hooks, whether they are compiled, and `forward`, of the class and where an object has its
-    own. What was found on made-up rows holds for this."""
-    return tuple(
+    and modes, their hooks and those of all modules, whether they are compiled, and `forward`, of the class and
+    where an object has its own. What was found on made-up rows holds for this."""
+    shared = tuple(hook for hooks in _hooks_of_all() for hook in hooks.values())
+    return shared + tuple(
         (
             id(module),
             type(module),
@@ -159,4 +161,14 @@ def conduct(model: nn.Module) -> tuple[object, ...]:
             *module._backward_pre_hooks.values(),
         )
         for module in model.modules()
+    )
+
+
+def _hooks_of_all() -> tuple[dict[int, Callable[..., object]], ...]:
+    """Hooks that torch runs for every module (`register_module_forward_hook` and its like)."""
+    return (
+        torch_module._global_forward_hooks,
+        torch_module._global_forward_pre_hooks,
+        torch_module._global_backward_hooks,
+        torch_module._global_backward_pre_hooks,
     )
