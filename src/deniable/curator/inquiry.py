@@ -285,9 +285,9 @@ class Inquiry(Original):
         account = self._desk.account
         if quote.block is None:
             return quote, _served(account.view(quote.key), quote)
-        view = account.view(quote.block)
-        if view.kept is None:
-            return quote, account.view(quote.key)
+        view = account.view(quote.block, quote.key)
+        if view.kept is None or view.kept.key != quote.block:
+            return quote, view
         text = BlocksKept.own_answer(view.kept, quote.key)
         if text is not None:
             return quote, replace(view, kept=replace(view.kept, content=text))

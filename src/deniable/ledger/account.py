@@ -350,9 +350,10 @@ class Account(Original):
         view = self.view(key)
         return view.kept is not None and not view.owing(self._names)
 
-    def view(self, key: str | None = None) -> LedgerView:
-        """What the ledger says now, in one transaction, of this account and of the question `key`."""
-        return releases.view(self._journal, self._names, key, self.unit)
+    def view(self, *keys: str) -> LedgerView:
+        """What the ledger says now, in one transaction, of this account and of the first of these questions
+        that has an answer."""
+        return releases.view(self._journal, self._names, keys, self.unit)
 
     def free(self, view: LedgerView) -> bool:
         """Whether the answer in `view` was paid for by this account and those above."""

@@ -90,15 +90,17 @@ class LedgerView:
         return [name for name in names if self.kept is None or name not in self.readers]
 
 
-def view(journal: Journal, names: Sequence[str], key: str | None, unit: Unit) -> LedgerView:
-    """In one transaction. Only a release of this unit is found; without the ledger's key none is trusted."""
+def view(journal: Journal, names: Sequence[str], keys: Sequence[str], unit: Unit) -> LedgerView:
+    """In one transaction, with the release of the first of these keys that has one. Only a release of this unit
+    is found; without the ledger's key none is trusted."""
     with journal.following() as (transaction, at):
         standings = journal.standings_in(transaction, names, at)
-        row = None if key is None or journal.key is None else transaction.first(schema.RELEASE, this=key)
-        if row is None or row[-1] is None or row[-1] != unit.to_json():
-            return LedgerView(standings)
-        release = _genuine(journal, transaction, row)
-        return LedgerView(standings, release, dict(_readers(journal, transaction, release)))
+        trusted = keys if journal.key is not None else ()
+        for row in (transaction.first(schema.RELEASE, this=key) for key in trusted):
+            if row is not None and row[-1] is not None and row[-1] == unit.to_json():
+                release = _genuine(journal, transaction, row)
+                return LedgerView(standings, release, dict(_readers(journal, transaction, release)))
+        return LedgerView(standings)
 
 
 def keep(journal: Journal, kept: Kept, accounts: Sequence[str]) -> bool:

@@ -28,7 +28,7 @@ from deniable.sql.tree import AggregateRef, Bounding, Result
 from deniable.units import Unit
 
 Limits = tuple[pa.Table, pa.Table]
-MOST_GROUPS = 1_000
+MOST_GROUPS_KEPT = 1_000
 """Of larger answers nothing is kept for a block: its table would be made anew for each text that reads it."""
 
 
@@ -156,7 +156,7 @@ class WithBlock:
     def __call__(self, data: Engine, *, rng: Random) -> tuple[Result, ReleasedRun | None]:
         settled, groups = self.plan.groups(data, rng)
         result = answer(settled, groups)
-        if self.own is None or len(groups) > MOST_GROUPS:
+        if self.own is None or len(groups) > MOST_GROUPS_KEPT:
             return result, None
         return result, ReleasedRun.of(block_plan(settled.plan, self.own), self.own, settled, groups)
 

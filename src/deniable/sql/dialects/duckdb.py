@@ -10,7 +10,7 @@ from typing import final
 from deniable.sql.dialects.dialect import Dialect
 
 SIDES = {"LEADING": "ltrim", "TRAILING": "rtrim"}
-FEW = 8
+FEW_KEYS = 8
 """Up to so many equalities are tested where a column is read, once for each entry of a dictionary; an IN of
 more than a few values is a join."""
 
@@ -103,7 +103,7 @@ class DuckDB(Dialect):
     # -------------------------------------------------------------------------------------------- relations
 
     def one_of(self, column: str, literals: Sequence[str]) -> str:
-        if len(literals) > FEW:
+        if len(literals) > FEW_KEYS:
             return super().one_of(column, literals)
         return "(" + " OR ".join(f"{column} = {literal}" for literal in literals) + ")"
 

@@ -26,7 +26,7 @@ from deniable.sql.schema.declare import Schema, TableInfo
 
 FORMS = 3
 """As many ways of writing are named."""
-LONGEST = 24
+LONGEST_FORM = 24
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _of_column(
     forms = Counter[str]()
     if missing:
         common = connection.execute(
-            f"SELECT left({form}, {LONGEST}), COUNT(*) FROM {rows} WHERE {unread} GROUP BY 1 "
+            f"SELECT left({form}, {LONGEST_FORM}), COUNT(*) FROM {rows} WHERE {unread} GROUP BY 1 "
             f"ORDER BY 2 DESC, 1 LIMIT {FORMS}"
         ).fetchall()
         forms.update(dict(common))
