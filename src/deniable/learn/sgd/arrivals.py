@@ -60,5 +60,5 @@ def _step(value: Any) -> int:
     try:
         whole = int(value)
         return whole if whole == value and 0 <= whole < 1 << 62 else -1
-    except Exception:
+    except Exception:  # a row holds this value: whatever it does, it must not be told
         return -1
