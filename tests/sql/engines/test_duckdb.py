@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
+import os
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -343,6 +345,20 @@ def test_what_does_not_fit_in_memory_goes_to_a_folder_that_is_gone_afterwards(tm
     assert rows(engine, wide) == [(1_000_000,)]
     assert folder.exists()
     engine.close()
+    assert not folder.exists()
+
+
+def test_an_engine_that_nobody_closed_leaves_no_folder_but_a_child_leaves_its_parents_alone() -> None:
+    engine = open_engine(VISITS, declared())
+    assert isinstance(engine, DuckDBEngine)
+    folder = Path(engine._folder)
+    if (child := os.fork()) == 0:
+        engine._discard()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert folder.exists()
+    del engine
+    gc.collect()
     assert not folder.exists()
 
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -125,6 +126,8 @@ class DuckDBEngine(Engine):
         self._home = Home()
         self._lock = threading.Lock()
         self._folder = tempfile.mkdtemp(prefix="deniable")
+        # A curator that nobody closed leaves no folder behind either.
+        self._discard = weakref.finalize(self, _remove, self._folder, self._home)
         settings = CLOSED | _settings(memory, threads) | {"temp_directory": self._folder}
         self._connection = duckdb.connect(":memory:", config={**settings})
         try:
@@ -308,7 +311,13 @@ class DuckDBEngine(Engine):
                 break
             self.cancel()
         self._connection.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._discard()
+
+
+def _remove(folder: str, home: Home) -> None:
+    """A forked child, which inherits the finalizer, leaves its parent's folder alone."""
+    if home.here():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def origin(connection: Any, name: str, source: Source, declared: tuple[str, ...]) -> str:
