@@ -29,7 +29,7 @@ def play() -> None:
     show.say("   " + ", ".join(client.report(7, rng=rng).hex() for _ in range(5)), "")
     truth = np.bincount(sites, minlength=SITES)
     rows = [(i, f"{truth[i]:,}", f"{low[i]:,.0f} … {high[i]:,.0f}") for i in estimate.significant()]
-    show.table(("site found", "users", "95 % interval"), rows, right=(0, 1, 2))
+    show.table(("site found", "true number of users", "95 % interval of the estimate"), rows, right=(0, 1, 2))
     central = Shuffler(client, USERS).central(1e-6)
     show.say(
         "",
