@@ -141,9 +141,9 @@ def answer(path: Path) -> None:
     """Visits by diagnosis, as the README asks for them."""
     with tempfile.TemporaryDirectory() as folder:
         hospital = dp.Curator.open(
-            dp.datasets.visits(20_000),
+            dp.datasets.visits(200_000),
             name="visits",
-            unit=dp.Unit.column("patient_id", max_rows=4),
+            unit=dp.Unit.column("patient_id", max_rows=12),
             limit=dp.Budget(epsilon=3, delta=1e-6),
             bounds={"days": (0, 60)},
             ledger=f"sqlite:///{folder}/hospital.db",
@@ -151,6 +151,7 @@ def answer(path: Path) -> None:
         hospital.sql(
             "SELECT diagnosis, COUNT(*) AS visits FROM visits GROUP BY diagnosis ORDER BY visits DESC",
             epsilon=0.5,
+            most_rows=12,
         ).plot(path=path)
 
 
@@ -225,7 +226,7 @@ def gaussian(path: Path) -> None:
         )
     plane.set_yscale("log")
     plane.set_ylim(1e-12, 1)
-    plane.legend(frameon=False, loc="upper right")
+    plane.legend(frameon=False, loc="lower right")
     save(picture, path)
 
 
