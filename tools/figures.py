@@ -149,7 +149,7 @@ def answer(path: Path) -> None:
             ledger=f"sqlite:///{folder}/hospital.db",
         )
         hospital.sql(
-            "SELECT diagnosis, COUNT(*) AS visits FROM visits GROUP BY diagnosis ORDER BY visits DESC",
+            "SELECT diagnosis, COUNT(*) AS n, AVG(days) AS days FROM visits GROUP BY diagnosis ORDER BY n DESC",
             epsilon=0.5,
             most_rows=12,
         ).plot(path=path)
@@ -226,7 +226,7 @@ def gaussian(path: Path) -> None:
         )
     plane.set_yscale("log")
     plane.set_ylim(1e-12, 1)
-    plane.legend(frameon=False, loc="lower right")
+    plane.legend(frameon=False, loc=(0.66, 0.42))
     save(picture, path)
 
 

@@ -201,8 +201,7 @@ class Answer(Release[pa.Table]):
             )
         numbers = {name: self._sides(name) for name in names}
         keys = [c for c in self.value.column_names if c not in self.numbers and c not in self.computed]
-        subject = ", ".join(names) if len(names) == 1 else f"{len(names)} numbers"
-        title = f"{subject}, {100 * self.confidence:.6g} % intervals, ε = {short_up(self.epsilon)}"
+        title = f"{', '.join(names)}: {100 * self.confidence:.6g} % intervals, ε = {short_up(self.epsilon)}"
         return answers.picture({key: self._labels(key) for key in keys}, numbers, title=title, path=path)
 
     def _sides(self, name: str) -> tuple[list[Any], list[Any], list[Any]]:
