@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help:  ## say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.core  ## install the core and take the tour: deniable demo
+demo: $(VENV)/.core  ## install the core and show what it can do: deniable demo
 	@$(VENV)/bin/deniable demo
 
 test: lint types  ## install what tests need; lint, types, doctests and all tests

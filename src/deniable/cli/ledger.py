@@ -149,7 +149,7 @@ def list_(ledger: Url = DEFAULT, key: KeyFile = None, json: Json = False) -> Non
 @app.command("show")
 @door
 def show_(account: Name, ledger: Url = DEFAULT, key: KeyFile = None, json: Json = False) -> None:
-    """One account: its limit, what is spent, what is left, and a bound on what was lost by now.
+    """One account: its limit, what is spent, what is left, and a bound on the loss so far.
 
     [bold]deniable ledger show visits[/]
     """

@@ -467,7 +467,7 @@ class Account(Original):
         return True
 
     def odometer(self) -> Reading:
-        """A bound on what has been lost by now, valid at every moment at once; higher
+        """A bound on the loss so far, valid at all times together; higher
         than `spent`, which is not."""
         standing = self.standing()
         return odometer(standing.filter, standing.spent)
