@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any, NoReturn, TypedDict
 
 from deniable.accounting.filters import above
-from deniable.curator.answer import Answer, answer_seconds
-from deniable.curator.blocks import BlocksKept
+from deniable.curator.answers.answer import Answer, answer_seconds
+from deniable.curator.answers.blocks import BlocksKept
+from deniable.curator.answers.reading import explained
 from deniable.curator.desk import Desk
 from deniable.curator.one_of_many import check_of, noise_by_counts, one_of, share_of, total_of
 from deniable.curator.preview import Preview
-from deniable.curator.reading import explained
 from deniable.curator.response_time import Pace
 from deniable.curator.stop import Stop, Stoppable, by_signal
 from deniable.errors import InvalidQuery, LedgerError, Stopped

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from deniable.curator import Curator, blocks
-from deniable.curator.blocks import BlocksKept
+from deniable.curator.answers.blocks import BlocksKept
 from deniable.datasets.people import DIAGNOSES
 from deniable.datasets.visits import visits
 from deniable.errors import BudgetExceeded

@@ -20,11 +20,11 @@ from deniable.process import Home, abandon
 from deniable.sql.dialects import DUCKDB
 from deniable.sql.dialects.dialect import Dialect, as_stored
 from deniable.sql.dialects.duckdb import DuckDB
-from deniable.sql.engines import parquet
 from deniable.sql.engines.engine import Engine, Statement
-from deniable.sql.engines.fields import duckdb_rows
-from deniable.sql.engines.frames import readable
 from deniable.sql.engines.sources import CSV, DuckDBTable, Frame, Parquet, Source
+from deniable.sql.engines.stored import parquet
+from deniable.sql.engines.stored.fields import duckdb_rows
+from deniable.sql.engines.stored.frames import readable
 from deniable.sql.engines.views import TimeLimit, guarded, stored_units, text, view, within
 from deniable.sql.schema.declare import Schema, TableInfo
 from deniable.sql.write import contributions, summaries

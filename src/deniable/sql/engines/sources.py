@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from deniable.errors import DataError, InvalidParameter
-from deniable.sql.engines.frames import from_pandas
+from deniable.sql.engines.stored.frames import from_pandas
 
 POSTGRES_URLS = ("postgresql://", "postgres://")
 

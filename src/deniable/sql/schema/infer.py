@@ -16,7 +16,6 @@ from deniable.errors import DataError, InvalidParameter
 from deniable.sql.dialects import DUCKDB, POSTGRES, SPARK, Dialect
 from deniable.sql.dialects.storage import Physical
 from deniable.sql.engines import duckdb as embedded
-from deniable.sql.engines import fields
 from deniable.sql.engines.sources import (
     CSV,
     DuckDBTable,
@@ -28,6 +27,7 @@ from deniable.sql.engines.sources import (
     SparkTable,
     recognise,
 )
+from deniable.sql.engines.stored import fields
 from deniable.sql.schema.declare import ColumnInfo, TableInfo
 from deniable.sql.schema.draft import draft_text
 from deniable.sql.tree import Kind, Type

@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 from deniable.errors import DataError
 from deniable.sql.dialects import DUCKDB
 from deniable.sql.dialects.storage import Physical
-from deniable.sql.engines.fields import duckdb_rows, heads
-from deniable.sql.engines.frames import readable
 from deniable.sql.engines.sources import Parquet
+from deniable.sql.engines.stored.fields import duckdb_rows, heads
+from deniable.sql.engines.stored.frames import readable
 from deniable.sql.engines.views import named
 from deniable.sql.schema.declare import TableInfo
 from deniable.sql.tree import Kind

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deniable.curator.answer import Answer
+from deniable.curator.answers.answer import Answer
 from deniable.errors import InvalidQuery
 from deniable.ledger.releases import Kept
 from deniable.mechanism import Release

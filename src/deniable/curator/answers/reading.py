@@ -9,7 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deniable.curator.answer import Answer
+from deniable.curator.answers.answer import Answer
 from deniable.sql.after.afterwards import Afterwards
 from deniable.sql.answer.evaluate import aggregates_in
 from deniable.sql.answer.table import column_names, rank_error

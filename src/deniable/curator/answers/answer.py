@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from deniable.curator import words
+from deniable.curator.answers import words
 from deniable.errors import InvalidParameter, MissingExtra
 from deniable.mechanism import Release
 from deniable.numbers import short_up

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from deniable.curator.data_set import DataSet, address, files
+from deniable.curator.opening.data_set import DataSet, address, files
 from deniable.errors import InvalidParameter, LedgerError, UnitMismatch
 from deniable.guarantee import Budget
 from deniable.ledger import Account, Ledger, names
