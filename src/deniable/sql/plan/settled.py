@@ -29,7 +29,7 @@ from deniable.sql.write.contributions import MOST_TOLD, Limit
 from deniable.sql.write.statements import Writer
 
 if TYPE_CHECKING:
-    from deniable.sql.plan.plan import GroupingSet, Plan
+    from deniable.sql.plan.plan import GroupingSet, NoisyMeasure, Plan
 
 PRIVATE_GROUPS = 16
 """How many groups are expected where their keys are private, to choose a bound by."""
@@ -138,17 +138,23 @@ class Settled:
         leaves out."""
         plan = self.plan
         measures = plan.sets[0].measures
-        told = {each.measure.counted: each for each in measures if isinstance(each.measure, LeftOut)}
         for aggregate, stands in zip(plan.query.aggregates, plan.stands, strict=True):
-            mean = aggregate.statistic is Statistic.AVG
-            if aggregate.statistic not in TOLD or (mean and not plan.tells):
-                continue
-            parts = [measures[position] for position in stands]
-            # A mean is off in halves of its range, a sum in halves of the largest value.
-            noise = math.hypot(*(part.per_row / (2 if mean and part.grid else 1) for part in parts))
-            counted = {part.measure for part in parts}
-            beyond = math.hypot(*(each.per_row for measure, each in told.items() if measure in counted))
-            yield AggregateNoise(noise, beyond if plan.tells else None, mean)
+            is_mean = aggregate.statistic is Statistic.AVG
+            if aggregate.statistic in TOLD and (plan.tells or not is_mean):
+                yield self._aim([measures[position] for position in stands], is_mean)
+
+    def _aim(self, parts: Sequence[NoisyMeasure], is_mean: bool) -> AggregateNoise:
+        # A mean is off in halves of its range, a sum in halves of the largest value.
+        noise = math.hypot(*(part.per_row / (2 if is_mean and part.grid else 1) for part in parts))
+        if not self.plan.tells:
+            return AggregateNoise(noise, None, is_mean)
+        base = {part.measure for part in parts}
+        beyond = [
+            each.per_row
+            for each in self.plan.sets[0].measures
+            if isinstance(each.measure, LeftOut) and each.measure.counted in base
+        ]
+        return AggregateNoise(noise, math.hypot(*beyond), is_mean)
 
     def with_values(self, bounds: ValueBounds, engine: Engine, rng: Random) -> Settled:
         """With bounds on the values of one expression; the rows of a unit are weighed as they will be."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import NoReturn
 
 from sqlglot import expressions as exp
 
@@ -44,6 +45,15 @@ _BY_VALUE = ("rank", "dense_rank")
 _AGGREGATES = (Statistic.COUNT, Statistic.SUM, Statistic.AVG, Statistic.MIN, Statistic.MAX)
 WHOLE = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
 _ROWS = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+_FROM_FIRST = {
+    (True, "CURRENT ROW"): _ROWS,
+    (False, "CURRENT ROW"): "",
+    (True, "UNBOUNDED FOLLOWING"): WHOLE,
+    (False, "UNBOUNDED FOLLOWING"): WHOLE,
+}
+"""Frames from a unit's first row, by whether they are counted in ROWS and where they end."""
+_UNFRAMED = ("row_number", "rank", "dense_rank", "lag", "lead")
+"""What looks at no frame, whichever is written."""
 
 
 @dataclass(frozen=True)
@@ -196,13 +206,21 @@ def _value(scope: Scope, op: str, node: exp.Window) -> _Read:
 
 
 def _offset(node: exp.Window) -> int:
-    offset = node.this.args.get("offset")
-    text = "1" if offset is None else str(offset.this) if isinstance(offset, exp.Literal) else ""
-    if not text.isdecimal() or len(text) > 4 or not 1 <= int(text) <= MOST_ROWS_BACK:
+    offset = node.this.args.get("offset") or exp.Literal.number(1)
+    rows = _rows_back(offset)
+    if not rows:
         refuse(
             f"{name_of(node)} expects a number of rows from 1 to {MOST_ROWS_BACK:,}, written as a literal."
         )
-    return int(text)
+    return rows
+
+
+def _rows_back(node: object) -> int | None:
+    """A number of rows that is written as a literal, and no larger than any may be."""
+    if not isinstance(node, exp.Literal) or not str(node.this).isdecimal():
+        return None
+    text = str(node.this)
+    return int(text) if len(text) <= 4 and int(text) <= MOST_ROWS_BACK else None
 
 
 def _aggregated(scope: Scope, node: exp.Window, max_rows: int | None) -> _Read:
@@ -219,30 +237,38 @@ def _aggregated(scope: Scope, node: exp.Window, max_rows: int | None) -> _Read:
 def _frame(node: exp.Window, op: str, ordered: bool) -> str:
     """The rows that a window looks at, in words of three engines; "" for what is meant without any."""
     spec = node.args.get("spec")
-    if spec is None or op in ("row_number", "rank", "dense_rank", "lag", "lead"):
-        if op == "last_value":
-            _refuse_frame(node, f"Write {WHOLE}, or FIRST_VALUE with the order turned round.")
+    if op in _UNFRAMED or (spec is None and op != "last_value"):
         return ""
-    start, end = str(spec.args.get("start")), str(spec.args.get("end") or "CURRENT ROW")
-    sides = spec.args.get("start_side"), spec.args.get("end_side")
-    rows = str(spec.args.get("kind")) == "ROWS"
-    if spec.args.get("exclude") or sides[0] != "PRECEDING":
+    if spec is None:
+        _refuse_frame(node, f"Write {WHOLE}, or FIRST_VALUE with the order turned round.")
+    words = _frame_words(spec, ordered)
+    if words is None or (op == "last_value" and words != WHOLE):
         _refuse_frame(node)
-    if start == end == "UNBOUNDED" and sides[1] == "FOLLOWING":
-        return WHOLE
-    if op == "last_value" or end != "CURRENT ROW":
-        _refuse_frame(node)
-    if start == "UNBOUNDED":
-        return _ROWS if rows else ""
-    number = spec.args.get("start")
-    if not rows or not ordered or not isinstance(number, exp.Literal) or not str(number.this).isdecimal():
-        _refuse_frame(node)
-    if len(str(number.this)) > 4 or int(number.this) > MOST_ROWS_BACK:
-        _refuse_frame(node)
-    return f"ROWS BETWEEN {int(number.this)} PRECEDING AND CURRENT ROW"
+    return words
 
 
-def _refuse_frame(node: exp.Window, way_out: str = "") -> None:
+def _frame_words(spec: exp.Expr, ordered: bool) -> str | None:
+    """None for a frame that is not answered."""
+    start, end = (_edge(spec, side) for side in ("start", "end"))
+    in_rows = str(spec.args.get("kind")).upper() == "ROWS"
+    if spec.args.get("exclude"):
+        return None
+    if start == "UNBOUNDED PRECEDING":
+        return _FROM_FIRST.get((in_rows, end))
+    rows = _rows_back(spec.args.get("start"))
+    is_behind = in_rows and ordered and start.endswith(" PRECEDING") and end == "CURRENT ROW"
+    if not is_behind or rows is None:
+        return None
+    return f"ROWS BETWEEN {rows} PRECEDING AND CURRENT ROW"
+
+
+def _edge(spec: exp.Expr, side: str) -> str:
+    """Where a frame begins or ends, like "UNBOUNDED PRECEDING"; the current row unless it is said."""
+    words = (spec.args.get(side) or "CURRENT ROW", spec.args.get(f"{side}_side") or "")
+    return " ".join(str(word) for word in words).strip().upper()
+
+
+def _refuse_frame(node: exp.Window, way_out: str = "") -> NoReturn:
     refuse(
         f"This frame of {name_of(node)} within the rows of one person is not answered.",
         way_out or f"Write none, {_ROWS}, ROWS BETWEEN 3 PRECEDING AND CURRENT ROW or {WHOLE}.",
