@@ -320,7 +320,9 @@ def _check_terms(unit: Any, limit: Any) -> None:
 
 
 def _schema(schema: str | Path | Schema | None) -> Schema | None:
-    return schema if schema is None or isinstance(schema, Schema) else load(Path(schema))
+    if schema is None or isinstance(schema, Schema):
+        return schema
+    return load(Path(schema))
 
 
 def _close(things: list[Any]) -> None:

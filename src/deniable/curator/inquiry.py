@@ -94,7 +94,9 @@ class Quote:
 
     @property
     def plans(self) -> tuple[Plan, ...]:
-        return (self.mechanism,) if isinstance(self.mechanism, Plan) else self.mechanism.plans
+        if isinstance(self.mechanism, Plan):
+            return (self.mechanism,)
+        return self.mechanism.plans
 
     def shares(self) -> tuple[str, ...]:
         """What part of ε goes elsewhere than to the numbers, of each block once."""
@@ -456,7 +458,9 @@ def _mechanism(asked: SplitQuery, unit: Unit, terms: Terms) -> tuple[Plan | Bloc
 
 def _read_twice(quote: Quote) -> WithBlock | Blocks:
     mechanism = quote.mechanism
-    return WithBlock(mechanism, quote.own) if isinstance(mechanism, Plan) else mechanism
+    if isinstance(mechanism, Plan):
+        return WithBlock(mechanism, quote.own)
+    return mechanism
 
 
 def _served(view: LedgerView, quote: Quote) -> LedgerView:
@@ -491,7 +495,9 @@ def _key(desk: Desk, kind: str, blocks: tuple[Query, ...], terms: Terms) -> str:
 
 def _as_typed(value: Fraction | int) -> Number:
     """A number as it would be typed beside the text, so that both are one question."""
-    return float(value) if isinstance(value, Fraction) and exact(float(value)) == value else value
+    if isinstance(value, Fraction) and exact(float(value)) == value:
+        return float(value)
+    return value
 
 
 def _raise(error: Exception) -> NoReturn:
@@ -501,4 +507,6 @@ def _raise(error: Exception) -> NoReturn:
 def _cut(text: str) -> str:
     """As much of a query as the journal keeps, of characters that every database can hold."""
     clean = "".join(c if c.isprintable() else " " for c in text)
-    return clean if len(clean) <= DESCRIBED else clean[: DESCRIBED - 1] + "…"
+    if len(clean) <= DESCRIBED:
+        return clean
+    return clean[: DESCRIBED - 1] + "…"

@@ -106,7 +106,9 @@ def _width(plans: tuple[Plan, ...]) -> float:
 
 
 def _composed(losses: list[Loss]) -> Loss:
-    return losses[0] if len(losses) == 1 else Composed(tuple(losses))
+    if len(losses) == 1:
+        return losses[0]
+    return Composed(tuple(losses))
 
 
 def total_of(limit: Budget, epsilon: Number | None, delta: Number | None) -> Budget | None:

@@ -86,4 +86,6 @@ def _step(passed: float, floor: float) -> float:
     >>> _step(0.25, 1.0), _step(1.5, 1.0), _step(0.25, 0)
     (1.0, 2.0, 0.25)
     """
-    return max(1, math.ceil(passed / floor)) * floor if floor else passed
+    if floor:
+        return max(1, math.ceil(passed / floor)) * floor
+    return passed

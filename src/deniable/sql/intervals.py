@@ -42,7 +42,9 @@ class Interval:
 
     @property
     def bounds(self) -> tuple[Fraction, Fraction] | None:
-        return None if self.lower is None or self.upper is None else (self.lower, self.upper)
+        if self.lower is None or self.upper is None:
+            return None
+        return (self.lower, self.upper)
 
     def within(self, lower: Number, upper: Number) -> bool:
         return self.bounds is not None and self.bounds[0] >= lower and self.bounds[1] <= upper
@@ -144,7 +146,9 @@ def hull(parts: Sequence[Interval]) -> Interval:
 
 def _all(pick: Callable[[list[Fraction]], Fraction], ends: Sequence[Fraction | None]) -> Fraction | None:
     finite_ends = [end for end in ends if end is not None]
-    return pick(finite_ends) if len(finite_ends) == len(ends) else None
+    if len(finite_ends) == len(ends):
+        return pick(finite_ends)
+    return None
 
 
 def _any(pick: Callable[[list[Fraction]], Fraction], ends: Sequence[Fraction | None]) -> Fraction | None:
@@ -172,7 +176,9 @@ def _multiply(args: list[Interval], call: Call) -> Interval:
     a, b = args
     if a.bounds is None or b.bounds is None:
         positive = all(x.lower is not None and x.lower >= 0 for x in args)
-        return Interval(Fraction(0), None) if positive else EVERYTHING
+        if positive:
+            return Interval(Fraction(0), None)
+        return EVERYTHING
     ends = [x * y for x in a.bounds for y in b.bounds]
     return Interval(min(ends), max(ends))
 
@@ -287,7 +293,9 @@ def _cast(args: list[Interval], call: Call) -> Interval:
         return Interval.of(0, 1)
     if source.kind in (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT) and to.kind in (Kind.INTEGER, Kind.DECIMAL):
         return _cells(args[0], Fraction(1, 10**to.scale))
-    return args[0] if to.kind is Kind.FLOAT and source.kind is not Kind.TEXT else EVERYTHING
+    if to.kind is Kind.FLOAT and source.kind is not Kind.TEXT:
+        return args[0]
+    return EVERYTHING
 
 
 def _length(args: list[Interval], call: Call) -> Interval:

@@ -283,7 +283,9 @@ def _floats(cells: Any) -> list[float | None]:
 
 def _free(name: str, taken: set[str]) -> str:
     """A name that no other column has."""
-    return name if name not in taken else _free(f"{name}_", taken)
+    if name not in taken:
+        return name
+    return _free(f"{name}_", taken)
 
 
 def _packed(table: pa.Table) -> str:

@@ -105,9 +105,9 @@ def _points(plan: Plan) -> list[str]:
     """Quantiles without a bracket."""
     pairs = [] if plan.terms.bracket else _aggregates(plan.query)
     names = [name for name, i in pairs if plan.query.aggregates[i].statistic is Statistic.QUANTILE]
-    return (
-        [f"{', '.join(names)}: all of ε went to the number (bracket=False), so it has no ±."] if names else []
-    )
+    if names:
+        return [f"{', '.join(names)}: all of ε went to the number (bracket=False), so it has no ±."]
+    return []
 
 
 def _aggregates(query: Query) -> list[tuple[str, int]]:
@@ -130,4 +130,6 @@ def _null(query: Query, index: int) -> str:
     domain = query.keys[index].domain
     if all(index in group for group in query.sets):
         return own
-    return total if domain is not None and None not in domain else f"{total}, or {own}"
+    if domain is not None and None not in domain:
+        return total
+    return f"{total}, or {own}"

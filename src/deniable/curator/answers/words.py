@@ -41,7 +41,9 @@ def plain(value: Any) -> str:
 def _middle(count: int, low: float, high: float) -> float:
     """A count is released as a whole number; its interval lies around the number that was rounded."""
     centre = (low + high) / 2
-    return centre if abs(float(count) - centre) <= 0.5 else float(count)
+    if abs(float(count) - centre) <= 0.5:
+        return centre
+    return float(count)
 
 
 def number(value: Any, low: float | None, high: float | None) -> str:
@@ -75,7 +77,9 @@ def number(value: Any, low: float | None, high: float | None) -> str:
 
 def _places(half: float) -> int:
     """Decimal places that show two digits of `half`; whole numbers keep all of theirs."""
-    return 0 if half <= 0 else min(max(0, 1 - math.floor(math.log10(half))), 12)
+    if half <= 0:
+        return 0
+    return min(max(0, 1 - math.floor(math.log10(half))), 12)
 
 
 def _ceil(x: float, places: int) -> float:

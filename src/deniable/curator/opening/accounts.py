@@ -110,7 +110,9 @@ class LedgerPlace:
 
     @property
     def owned(self) -> list[Ledger]:
-        return [self.ledger] if self.own and self.ledger is not None else []
+        if self.own and self.ledger is not None:
+            return [self.ledger]
+        return []
 
     def terms(
         self,
@@ -281,7 +283,9 @@ def open_account(
             "ledger raise`."
         )
     own = None if analyst is None else accounts.get(names.part(name, analyst))
-    return ledger.account(name, analyst=analyst) if own is None else part_of(ledger, own, name, analyst)
+    if own is None:
+        return ledger.account(name, analyst=analyst)
+    return part_of(ledger, own, name, analyst)
 
 
 def note_version(account: Account, schema: Schema, version: str | None) -> None:

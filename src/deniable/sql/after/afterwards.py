@@ -250,4 +250,6 @@ def _outward(ends: pa.ChunkedArray, side: int, slack: float) -> pa.ChunkedArray:
 def _moved(end: float, side: int, slack: float) -> float:
     if math.isnan(end):
         return side * math.inf
-    return end if math.isinf(end) else end + side * abs(end) * slack
+    if math.isinf(end):
+        return end
+    return end + side * abs(end) * slack

@@ -107,7 +107,9 @@ class _Arithmetic:
                 return self._of_one(node)
             case exp.Add() | exp.Sub() | exp.Mul() | exp.Div():
                 left, right = self.of(node.this), self.of(node.expression)
-                return None if left is None or right is None else _combined(node, left, right)
+                if left is None or right is None:
+                    return None
+                return _combined(node, left, right)
             case exp.Coalesce() | exp.Greatest() | exp.Least():
                 return self._of_each(node, [node.this, *node.expressions])
         return None
@@ -210,7 +212,9 @@ class _Arithmetic:
             if isinstance(node, exp.Filter) and self._noisy(node.expression):
                 return None
             interval = self._function(node.this, known)
-            return None if interval is None else _put_in(node, interval, interval.reach)
+            if interval is None:
+                return None
+            return _put_in(node, interval, interval.reach)
         if not isinstance(node, known) or isinstance(node.this, exp.Distinct):
             return None
         if self._has_noisy_options(node):
@@ -235,11 +239,9 @@ _SUMS = itertools.count(1)
 
 def _inside(outer: exp.Expr, function: exp.Expr) -> exp.Expr:
     """Another function over the same rows."""
-    return (
-        _put(outer, _inside(outer.this, function))
-        if isinstance(outer, (exp.Window, exp.Filter))
-        else function
-    )
+    if isinstance(outer, (exp.Window, exp.Filter)):
+        return _put(outer, _inside(outer.this, function))
+    return function
 
 
 def _margin(noise: str, many: exp.Expr) -> exp.Expr:

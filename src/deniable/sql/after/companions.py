@@ -139,7 +139,9 @@ def _has_only(node: exp.Expr, parts: set[str]) -> bool:
 
 def _mixed(columns: AnswerColumns | None) -> AnswerColumns | None:
     """Of which it is not known that each row has a cell of its own, or that noise has not chosen the rows."""
-    return None if columns is None else tuple(replace(column, noise=None) for column in columns)
+    if columns is None:
+        return None
+    return tuple(replace(column, noise=None) for column in columns)
 
 
 @dataclass(frozen=True)

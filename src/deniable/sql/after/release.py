@@ -108,7 +108,9 @@ class Blocks:
     @property
     def loss(self) -> Loss:
         losses = [plan.loss for plan in self.plans]
-        return losses[0] if len(losses) == 1 else Composed(tuple(losses))
+        if len(losses) == 1:
+            return losses[0]
+        return Composed(tuple(losses))
 
     @property
     def unit(self) -> Unit:

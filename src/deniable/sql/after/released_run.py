@@ -138,7 +138,9 @@ def _key_columns(plan: Plan, own: OwnBlock, groups: Sequence[Released]) -> pa.Ta
 
 
 def _noise(noisy: NoisyMeasure) -> Noise | None:
-    return noisy.noise if isinstance(noisy.noise, Noise) else None
+    if isinstance(noisy.noise, Noise):
+        return noisy.noise
+    return None
 
 
 def _measures(

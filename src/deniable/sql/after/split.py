@@ -75,7 +75,9 @@ def split_query(text: str, schema: Schema, unit: Unit, *, apart: bool = False) -
     clause.check(unit)
     tree = with_declared_fields(syntax(text, schema.names), schema)
     try:
-        return _split_apart(tree, schema, unit) if apart else _split(tree, schema, unit)
+        if apart:
+            return _split_apart(tree, schema, unit)
+        return _split(tree, schema, unit)
     except InvalidQuery as refusal:
         meant = hints.of_call(str(refusal), text, schema.names)
         raise InvalidQuery(meant or hints.reworded(str(refusal), tree)) from None
@@ -169,7 +171,9 @@ class _Splitter:
             case exp.Subquery() if isinstance(node.this, (exp.Query, exp.Table)):
                 sources = self._named(sources, node)[0]
                 kind = self.kind(sources, node.this)
-                return _Kind.RELEASED if node.args.get("pivots") and kind is _Kind.BLOCK else kind
+                if node.args.get("pivots") and kind is _Kind.BLOCK:
+                    return _Kind.RELEASED
+                return kind
             case exp.SetOperation():
                 sides = {self.kind(sources, node.this), self.kind(sources, node.expression)}
                 return _united(sides)
@@ -193,7 +197,9 @@ class _Splitter:
                     return _Kind.RELEASED
                 return _Kind.ROWS if scope.private else _Kind.PUBLIC
         tables = [table for table in sources.schema.tables if fold(table.name) == name]
-        return _Kind.PUBLIC if tables and all(table.public for table in tables) else _Kind.ROWS
+        if tables and all(table.public for table in tables):
+            return _Kind.PUBLIC
+        return _Kind.ROWS
 
     def _select_kind(self, sources: Sources, select: exp.Select) -> _Kind:
         sources = self._named(sources, select)[0]
@@ -206,7 +212,9 @@ class _Splitter:
             return _Kind.RELEASED
         if not _aggregates(select):
             return _Kind.ROWS if _Kind.ROWS in kinds else _Kind.PUBLIC
-        return _Kind.ROWS if self._by_unit(sources, select) else _Kind.BLOCK
+        if self._by_unit(sources, select):
+            return _Kind.ROWS
+        return _Kind.BLOCK
 
     def _by_unit(self, sources: Sources, select: exp.Select) -> bool:
         scope = rows_of(sources, _known_rows(select))

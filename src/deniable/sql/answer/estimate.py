@@ -101,7 +101,9 @@ def _left_out(
 
 
 def _told_of(a: Aggregate, measures: Sequence[Measure]) -> Sequence[Measure]:
-    return measures[1:] if a.statistic is Statistic.AVG else measures
+    if a.statistic is Statistic.AVG:
+        return measures[1:]
+    return measures
 
 
 def _needs(a: Aggregate, counted: bool) -> tuple[tuple[Measure, float], ...]:
@@ -116,7 +118,9 @@ def _needs(a: Aggregate, counted: bool) -> tuple[tuple[Measure, float], ...]:
         case Statistic.COUNT_DISTINCT:
             return ((Distinct(a.of, a.where), 1.0),)
         case Statistic.SUM:
-            return ((total, 1.0), (count, _carried(a.bounds))) if counted else ((total, 1.0),)
+            if counted:
+                return ((total, 1.0), (count, _carried(a.bounds)))
+            return ((total, 1.0),)
         case Statistic.AVG:
             return ((total, 1.0), (count, 0.5))
         case Statistic.MIN | Statistic.MAX | Statistic.QUANTILE:
@@ -194,7 +198,9 @@ def _line(parts: Sequence[NoisyInteger], grid: Grid | None) -> LinearForm:
         return parts[0].form
     unit = parts[0].form.times(grid.unit)
     total = LinearForm(unit.value, unit.terms, Fraction(0) if grid.exact else ROUNDED_ROWS * grid.unit / 2)
-    return total if len(parts) < 2 else total.plus(parts[1].form.times(grid.origin))
+    if len(parts) < 2:
+        return total
+    return total.plus(parts[1].form.times(grid.origin))
 
 
 def _side(grid: Grid | None) -> int:
@@ -312,7 +318,9 @@ def spread(
     ends = _spread_interval(square, part, rows, grid, sample, beta)
     if root:
         value, ends = floats.root(value), ends and (floats.root(ends[0]), floats.root(ends[1]))
-    return Cell(value, 0.0, math.inf) if ends is None else Cell(value, nearest(ends[0]), nearest(ends[1]))
+    if ends is None:
+        return Cell(value, 0.0, math.inf)
+    return Cell(value, nearest(ends[0]), nearest(ends[1]))
 
 
 def _spread_interval(
@@ -340,7 +348,9 @@ def _spread_interval(
 
 def _corrected(rows: Fraction, sample: bool) -> Fraction:
     """n/(n − 1) of a sample variance; 1 where n is no more than 1."""
-    return rows / (rows - 1) if sample and rows > 1 else Fraction(1)
+    if sample and rows > 1:
+        return rows / (rows - 1)
+    return Fraction(1)
 
 
 def aggregate(

@@ -46,7 +46,9 @@ def evaluate(expr: Expr, row: Row, known: Mapping[Expr, Interval] = NOTHING) -> 
             return row.aggregates[index]
         case Call(op, args, type_):
             cell = _call(op, [evaluate(arg, row, known) for arg in args], type_)
-            return Cell(cell.value, *known[expr]) if known and expr in known else cell
+            if known and expr in known:
+                return Cell(cell.value, *known[expr])
+            return cell
         case _:
             return Cell(None)
 
@@ -67,9 +69,9 @@ def _known(value: Any) -> Cell:
     content = _plain(value)
     if content is None:
         return Cell(None, math.inf, -math.inf)
-    return (
-        Cell(content, nearest(content), nearest(content)) if isinstance(content, Fraction) else Cell(content)
-    )
+    if isinstance(content, Fraction):
+        return Cell(content, nearest(content), nearest(content))
+    return Cell(content)
 
 
 def _plain(value: Any) -> Any:
@@ -96,7 +98,9 @@ def _call(op: str, args: list[Cell], type_: Type) -> Cell:
     if op == "cast" and type_.kind is not Kind.FLOAT:
         half = 0.5 * 10.0**-type_.scale
         low, high = low - half, high + half
-    return Cell(value, low, high) if low <= high else Cell(value)
+    if low <= high:
+        return Cell(value, low, high)
+    return Cell(value)
 
 
 def _interval(op: str, args: list[Cell]) -> Interval:
@@ -135,11 +139,19 @@ def _case(type_: Type, *args: Any) -> Any:
 
 
 def _and(type_: Type, *args: Any) -> bool | None:
-    return False if any(a is False for a in args) else None if any(a is None for a in args) else True
+    if any(a is False for a in args):
+        return False
+    if any(a is None for a in args):
+        return None
+    return True
 
 
 def _or(type_: Type, *args: Any) -> bool | None:
-    return True if any(a is True for a in args) else None if any(a is None for a in args) else False
+    if any(a is True for a in args):
+        return True
+    if any(a is None for a in args):
+        return None
+    return False
 
 
 def _cast(type_: Type, x: Any) -> Any:
@@ -151,11 +163,17 @@ def _cast(type_: Type, x: Any) -> Any:
         return _round(Fraction(x), Fraction(type_.scale))
     if type_.kind is Kind.BOOLEAN:
         return bool(x)
-    return str(_shown(x))[: type_.length] if type_.kind is Kind.TEXT else x
+    if type_.kind is Kind.TEXT:
+        return str(_shown(x))[: type_.length]
+    return x
 
 
 def _shown(x: Any) -> Any:
-    return x if not isinstance(x, Fraction) else int(x) if x.denominator == 1 else held(x)
+    if not isinstance(x, Fraction):
+        return x
+    if x.denominator == 1:
+        return int(x)
+    return held(x)
 
 
 def _real(of: Callable[[float], float]) -> Callable[..., Any]:
@@ -334,4 +352,6 @@ def written(value: Any, type_: Type) -> Any:
         case Kind.DATE | Kind.TIMESTAMP:
             return value if isinstance(value, date | datetime) else None
         case _:
-            return str(_shown(value)) if type_.kind is Kind.TEXT else None
+            if type_.kind is Kind.TEXT:
+                return str(_shown(value))
+            return None

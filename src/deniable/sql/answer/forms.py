@@ -45,7 +45,9 @@ def ends(expr: Expr, known: Known, beta: float) -> Interval:
             if pair is not None
             else None
         )
-        return INFINITE if limits is None else (nearest(limits[0]), nearest(limits[1]))
+        if limits is None:
+            return INFINITE
+        return (nearest(limits[0]), nearest(limits[1]))
     except ArithmeticError:
         return INFINITE
 
@@ -82,7 +84,9 @@ def _joined(op: str, left: LinearForm | None, right: LinearForm | None) -> Linea
         case "subtract":
             return left.plus(right.times(Fraction(-1)))
         case "multiply" if left.known or right.known:
-            return right.times(left.value) if left.known else left.times(right.value)
+            if left.known:
+                return right.times(left.value)
+            return left.times(right.value)
         case "divide" if right.known and right.value:
             return left.times(1 / right.value)
     return None
@@ -92,4 +96,6 @@ def _quotient(expr: Expr, known: Known) -> tuple[LinearForm, LinearForm] | None:
     if not isinstance(expr, Call) or expr.op != "divide":
         return None
     top, bottom = (form(arg, known) for arg in expr.args)
-    return None if top is None or bottom is None or bottom.known else (top, bottom)
+    if top is None or bottom is None or bottom.known:
+        return None
+    return (top, bottom)

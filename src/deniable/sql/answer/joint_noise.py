@@ -155,7 +155,9 @@ def _coupled(noises: Collection[Noise]) -> Family | None:
     if families == {Family.LAPLACE}:
         return Family.LAPLACE
     wide = all(noise.scale >= 1 for noise in noises)
-    return Family.GAUSSIAN if families == {Family.GAUSSIAN} and wide else None
+    if families == {Family.GAUSSIAN} and wide:
+        return Family.GAUSSIAN
+    return None
 
 
 def _together(family: Family, scales: tuple[float, ...], beta: float) -> float:

@@ -186,7 +186,9 @@ class GroupReader:
     def typical(self, measure: Measure, size: int) -> int:
         """What a measure would be on `size` rows."""
         worth = measure.worth(self.footprint)
-        return measure.typical(size / worth, self.settled.grids.get(measure)) if worth else 0
+        if worth:
+            return measure.typical(size / worth, self.settled.grids.get(measure))
+        return 0
 
 
 def _quantile(cell: int, bracket: tuple[int, int] | None, grid: Grid, level: Fraction | None) -> Cell:
@@ -244,7 +246,9 @@ def _bounding(settled: Settled, beta: float) -> Bounding | None:
     limit, crowd, terms = settled.limit, settled.crowd, settled.plan.terms
     if not settled.plan.tells:
         shows_bound = terms.left_out and terms.most_rows is not None and limit.by_unit
-        return Bounding(limit.rows, limit.rows) if shows_bound else None
+        if shows_bound:
+            return Bounding(limit.rows, limit.rows)
+        return None
     if crowd is None:
         return Bounding(limit.rows, limit.most)
     people, classes = crowd.over(limit.rows)
@@ -338,4 +342,6 @@ def arrow_type(type_: Type) -> pa.DataType:
         Kind.TIMESTAMP: pa.timestamp("us"),
         Kind.TEXT: pa.string(),
     }
-    return pa.decimal128(38, type_.scale) if type_.kind is Kind.DECIMAL else simple[type_.kind]
+    if type_.kind is Kind.DECIMAL:
+        return pa.decimal128(38, type_.scale)
+    return simple[type_.kind]

@@ -31,7 +31,9 @@ class Postgres(Dialect):
 
     def text(self, value: str) -> str:
         """PostgreSQL may read backslashes: they are written so that it does not."""
-        return "E" + super().text(value.replace("\\", "\\\\")) if "\\" in value else super().text(value)
+        if "\\" in value:
+            return "E" + super().text(value.replace("\\", "\\\\"))
+        return super().text(value)
 
     def named(self, parts: Mapping[str, str], body: Callable[..., str]) -> str:
         fields = ", ".join(f"{part} AS {name}" for name, part in parts.items())

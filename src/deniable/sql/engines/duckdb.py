@@ -344,7 +344,9 @@ def csv(source: CSV, declared: tuple[str, ...]) -> str:
 
 def _complete(told: Any) -> bool:
     """Whether statistics say that there is no NULL: a mapping since DuckDB 2, a text before."""
-    return told.get("has_null") is False if isinstance(told, dict) else "Has Null: false" in str(told)
+    if isinstance(told, dict):
+        return told.get("has_null") is False
+    return "Has Null: false" in str(told)
 
 
 def _settings(memory: str | None, threads: int | None) -> dict[str, str]:

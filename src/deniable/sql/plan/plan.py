@@ -50,7 +50,9 @@ class NoisyMeasure:
     def rho(self) -> Fraction:
         """In zCDP; a choice of range ε is ε²/8 (Cesar, Rogers 2021)."""
         point = self.noise.rho if isinstance(self.noise, Noise) else self.noise.epsilon**2 / 8
-        return point if self.bracket is None else point + self.bracket.noise.rho
+        if self.bracket is None:
+            return point
+        return point + self.bracket.noise.rho
 
     @property
     def per_row(self) -> float:
@@ -63,7 +65,9 @@ class NoisyMeasure:
     @property
     def losses(self) -> tuple[Loss, ...]:
         """Beside Laplace noise: of the number or the choice, and of what brackets it."""
-        return (self.noise.loss,) if self.bracket is None else (self.noise.loss, self.bracket.loss)
+        if self.bracket is None:
+            return (self.noise.loss,)
+        return (self.noise.loss, self.bracket.loss)
 
 
 @dataclass(frozen=True)
@@ -268,4 +272,6 @@ class Plan:
 
 
 def _composed(parts: list[Loss]) -> Loss:
-    return parts[0] if len(parts) == 1 else Composed(tuple(parts))
+    if len(parts) == 1:
+        return parts[0]
+    return Composed(tuple(parts))

@@ -123,7 +123,9 @@ class Settled:
         return engine.summaries.get(prepared.table(self.plan.query.relation) or "")
 
     def _cap(self, rows: int, most: int) -> int:
-        return min(max(rows, most), MOST_TOLD) if self.plan.tells else 0
+        if self.plan.tells:
+            return min(max(rows, most), MOST_TOLD)
+        return 0
 
     def _bound(self, crowd: Crowd) -> int:
         """For the least errors of what is counted, summed and averaged, else as many as nearly all units have."""
@@ -292,4 +294,6 @@ def _text(of: Expr | None) -> str:
     """What a value is called beside the bounds that were found for it."""
     if isinstance(of, Column):
         return of.name
-    return "" if of is None else relations.expression(of, DUCKDB)
+    if of is None:
+        return ""
+    return relations.expression(of, DUCKDB)

@@ -40,7 +40,9 @@ def aggregate(node: exp.Expr, scope: Scope, *, inner: bool = False) -> Aggregate
         return _also(reading, condition(scope.rows, node.args["expression"].this, "FILTER"))
     reading = _times(node, scope) if inner else None
     reading = _aggregate(node, scope) if reading is None else reading
-    return _exact(reading) if reading is not None and inner else reading
+    if reading is not None and inner:
+        return _exact(reading)
+    return reading
 
 
 def _times(node: exp.Expr, scope: Scope) -> Aggregate | None:
@@ -48,7 +50,9 @@ def _times(node: exp.Expr, scope: Scope) -> Aggregate | None:
     if not isinstance(node, (exp.Min, exp.Max)) or isinstance(node.this, exp.Distinct):
         return None
     of = scope.rows(node.this)
-    return Aggregate(NUMERIC[type(node)], of) if of.type.kind in types.TIMES else None
+    if of.type.kind in types.TIMES:
+        return Aggregate(NUMERIC[type(node)], of)
+    return None
 
 
 def extreme_time(node: exp.Expr, scope: Scope) -> tuple[Aggregate, Type] | None:
@@ -158,7 +162,9 @@ def _units_where(node: exp.Expr, scope: Scope) -> list[exp.Expr]:
     otherwise = node.args.get("default") or node.args.get("false")
     if otherwise is not None and not isinstance(otherwise, exp.Null):
         return []
-    return [when.this for when in whens] if all(_is_unit(when.args["true"], scope) for when in whens) else []
+    if all(_is_unit(when.args["true"], scope) for when in whens):
+        return [when.this for when in whens]
+    return []
 
 
 def _numeric(statistic: Statistic, node: exp.Expr, scope: Scope) -> Aggregate:

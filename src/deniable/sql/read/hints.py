@@ -52,7 +52,9 @@ def of_function(name: str) -> str:
     if hint is not None:
         return hint
     guess = similar(name, known_functions(), ALIKE_FUNCTIONS)
-    return f"Did you mean {guess.upper()}? {functions.UNKNOWN}" if guess else functions.UNKNOWN
+    if guess:
+        return f"Did you mean {guess.upper()}? {functions.UNKNOWN}"
+    return functions.UNKNOWN
 
 
 _TEXTS = (
@@ -113,7 +115,9 @@ def of_names(text: str, names: Iterable[str]) -> str:
     most, name = max(matches, default=(0, ""), key=lambda match: match[0])
     if not most:
         return ""
-    return f"Did you mean {name}?" if _WORD.fullmatch(name) else _needs_quotes(name)
+    if _WORD.fullmatch(name):
+        return f"Did you mean {name}?"
+    return _needs_quotes(name)
 
 
 def of_call(message: str, text: str, names: Iterable[str]) -> str:
@@ -121,7 +125,9 @@ def of_call(message: str, text: str, names: Iterable[str]) -> str:
     name = message.partition(" ")[0].lower()
     calls = [each for each in names if re.match(rf"{re.escape(name)}\s*\(", each, re.I)]
     hint = of_names(text, calls) if functions.UNKNOWN in message else ""
-    return message.replace(functions.UNKNOWN, hint) if hint else ""
+    if hint:
+        return message.replace(functions.UNKNOWN, hint)
+    return ""
 
 
 def _words_said(text: str, name: str) -> int:
@@ -146,9 +152,9 @@ def of_column(node: exp.Column, names: Iterable[str]) -> str:
         return f"Did you mean {in_quotes(guess)}? {_all(columns)}"
     if isinstance(node.this, exp.Identifier) and node.this.args.get("quoted") and not node.table:
         text = name.replace("'", "''")
-        return (
-            f"A text stands in single quotes: '{text}'. {_all(columns)}" if len(text) <= 60 else _all(columns)
-        )
+        if len(text) <= 60:
+            return f"A text stands in single quotes: '{text}'. {_all(columns)}"
+        return _all(columns)
     return _all(columns)
 
 
@@ -172,7 +178,9 @@ def in_quotes(name: str) -> str:
 
 def _all(names: list[str]) -> str:
     have = ", ".join(map(in_quotes, names[:LISTED])) or "none"
-    return f"The columns are: {have}." if len(names) <= LISTED else f"Some of the columns are: {have}."
+    if len(names) <= LISTED:
+        return f"The columns are: {have}."
+    return f"Some of the columns are: {have}."
 
 
 def _is_start(name: str, known: str) -> bool:
@@ -201,4 +209,6 @@ def reworded(message: str, tree: exp.Expr) -> str:
     if kinds is None or tree.find(exp.Extract) is not None:
         return message
     words = [str(n.meta["written"]) for n in tree.find_all(*kinds) if "written" in n.meta]
-    return message.replace(name, words[0], 1) if words else message
+    if words:
+        return message.replace(name, words[0], 1)
+    return message

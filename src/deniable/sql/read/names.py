@@ -97,7 +97,9 @@ class Scope:
     def named_by(self, node: exp.Column) -> Field | None:
         """The field that a column names; None where it names none here, or several."""
         fields = self._called(str(node.name), str(node.table))
-        return fields[0] if len(fields) == 1 or (fields and all(f.unit for f in fields)) else None
+        if len(fields) == 1 or (fields and all(f.unit for f in fields)):
+            return fields[0]
+        return None
 
     def visible(self, table: str) -> list[Field]:
         """What * stands for, or table.*."""
@@ -163,7 +165,9 @@ class Scope:
             return None
         if field.unit:
             return Literal(False, types.BOOLEAN)
-        return None if field.presence is None else Call("is_null", (field.presence,), types.BOOLEAN)
+        if field.presence is None:
+            return None
+        return Call("is_null", (field.presence,), types.BOOLEAN)
 
     def _column(self, node: exp.Column) -> Expr:
         field = self.find(node)

@@ -210,7 +210,9 @@ def refuse_node(node: exp.Expr) -> NoReturn:
 
 def name_of(node: exp.Expr) -> str:
     if isinstance(node, exp.Anonymous):
-        return shown(str(node.this).upper())[1:-1] if str(node.this).isascii() else shown(str(node.this))
+        if str(node.this).isascii():
+            return shown(str(node.this).upper())[1:-1]
+        return shown(str(node.this))
     if isinstance(node, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
         return name_of(node.this)
     if isinstance(node, exp.Window) and isinstance(node.this, exp.Expr):

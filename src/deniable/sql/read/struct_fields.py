@@ -67,7 +67,9 @@ def _parts(node: exp.Expr) -> list[str]:
     """The names that are written one after another; none where something else is written."""
     match node:
         case exp.Column():
-            return [] if isinstance(node.this, exp.Star) else [str(part.name) for part in node.parts]
+            if isinstance(node.this, exp.Star):
+                return []
+            return [str(part.name) for part in node.parts]
         case exp.Paren():
             return _parts(node.this)
         case exp.Dot() if isinstance(node.expression, exp.Identifier):

@@ -60,4 +60,6 @@ def _line(column: ColumnInfo, unit: str | None) -> str:
 def yaml_name(name: str) -> str:
     """A name as YAML reads it back: plain where it can be, else in quotes."""
     is_bare = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in YAML_WORDS
-    return name if is_bare else '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if is_bare:
+        return name
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -293,7 +293,9 @@ def _column_out(column: ColumnInfo) -> Any:
 
 def _plain(number: Fraction | Decimal) -> int | Decimal:
     exact = Fraction(number)
-    return exact.numerator if exact.denominator == 1 else _decimal(exact)
+    if exact.denominator == 1:
+        return exact.numerator
+    return _decimal(exact)
 
 
 def _decimal(number: Fraction) -> Decimal:

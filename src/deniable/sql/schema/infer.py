@@ -194,4 +194,6 @@ def _type(stored: str, dialect: Dialect) -> Type | None:
     if kind is not Kind.DECIMAL:
         return Type(kind)
     # A numeric of PostgreSQL without stated places has any number of them.
-    return Type(kind, scale=min(MAX_SCALE, int(places[1]))) if places else Type(Kind.FLOAT)
+    if places:
+        return Type(kind, scale=min(MAX_SCALE, int(places[1])))
+    return Type(Kind.FLOAT)

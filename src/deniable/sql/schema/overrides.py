@@ -110,7 +110,9 @@ def parse_type(text: str) -> Type:
         )
     if name == Kind.DECIMAL:
         return Type(Kind.DECIMAL, scale=int(size or 2))
-    return Type(Kind.TEXT, length=max(1, int(size))) if size else Type(Kind(name))
+    if size:
+        return Type(Kind.TEXT, length=max(1, int(size)))
+    return Type(Kind(name))
 
 
 def parse_keys(texts: Sequence[str]) -> dict[str, list[str]]:

@@ -51,13 +51,17 @@ def canonical(
         return f"CAST(NULL AS {dialect.type_name(declared)})"
     kind, column = _tamed(kind, column, stored, declared, dialect)
     reading = _READINGS.get((kind, declared.kind))
-    return None if reading is None else reading(dialect, column, declared)
+    if reading is None:
+        return None
+    return reading(dialect, column, declared)
 
 
 def _text(text: str, declared: Type, dialect: Dialect, *, identity: bool, few: bool) -> str:
     if identity:
         return dialect.identity(text)
-    return dialect.cut_few(text, declared.length) if few else dialect.cut(text, declared.length)
+    if few:
+        return dialect.cut_few(text, declared.length)
+    return dialect.cut(text, declared.length)
 
 
 def _tamed(

@@ -63,7 +63,9 @@ def field(call: Call, args: list[str], dialect: Dialect) -> str:
         form = f"^{_OPEN}({_KEY}:{_VALUE},)*{_OURS}:{KINDS[kind]}(,{_KEY}:{_VALUE})*{_CLOSE}$"
         shape = dialect.found(_shape(text, key, dialect, inside), form)
         safe = f"CASE WHEN NOT {dialect.found(text, _FORGED)} AND {shape} THEN {text} END"
-        return dialect.json_part(safe, key) if kind == "part" else dialect.json_text(safe, key)
+        if kind == "part":
+            return dialect.json_part(safe, key)
+        return dialect.json_text(safe, key)
 
     return dialect.let(args[:1], body)
 

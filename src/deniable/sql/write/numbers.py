@@ -30,7 +30,9 @@ def arithmetic(call: Call, args: list[str], dialect: Dialect) -> str:
     fits = cannot_overflow(call)
     if call.type.kind is Kind.FLOAT:
         return dialect.float_result(call.op, *args, fits=fits)
-    return f"({args[0]} {SIGNS[call.op]} {args[1]})" if fits else dialect.exact(call.op, *args)
+    if fits:
+        return f"({args[0]} {SIGNS[call.op]} {args[1]})"
+    return dialect.exact(call.op, *args)
 
 
 def divide(call: Call, args: list[str], dialect: Dialect) -> str:
@@ -38,11 +40,15 @@ def divide(call: Call, args: list[str], dialect: Dialect) -> str:
 
 
 def int_divide(call: Call, args: list[str], dialect: Dialect) -> str:
-    return dialect.quotient(*args) if _harmless(call.args[1]) else dialect.divided(*args)
+    if _harmless(call.args[1]):
+        return dialect.quotient(*args)
+    return dialect.divided(*args)
 
 
 def modulo(call: Call, args: list[str], dialect: Dialect) -> str:
-    return f"({args[0]} % {args[1]})" if _harmless(call.args[1]) else dialect.remainder(*args)
+    if _harmless(call.args[1]):
+        return f"({args[0]} % {args[1]})"
+    return dialect.remainder(*args)
 
 
 def _harmless(divisor: Expr) -> bool:
@@ -51,7 +57,9 @@ def _harmless(divisor: Expr) -> bool:
 
 def negate(call: Call, args: list[str], dialect: Dialect) -> str:
     fits = call.type.kind is Kind.FLOAT or cannot_overflow(call)
-    return f"(- {args[0]})" if fits else dialect.negative(args[0])
+    if fits:
+        return f"(- {args[0]})"
+    return dialect.negative(args[0])
 
 
 def size(call: Call, args: list[str], dialect: Dialect) -> str:
@@ -167,7 +175,9 @@ def extreme(call: Call, args: list[str], dialect: Dialect) -> str:
 
 
 def by_bytes(part: str, call: Call, dialect: Dialect) -> str:
-    return dialect.by_bytes(part) if call.args[0].type.kind is Kind.TEXT else part
+    if call.args[0].type.kind is Kind.TEXT:
+        return dialect.by_bytes(part)
+    return part
 
 
 def bucket(call: Call, args: list[str], dialect: Dialect) -> str:

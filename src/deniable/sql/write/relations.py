@@ -219,7 +219,9 @@ def _same(of: Expr, dialect: Dialect) -> str:
     """Such that values which an engine calls equal are the same one: which of them it shows depends on the
     order in which it reads them, and `_tie` tells zeros apart."""
     x = expression(of, dialect)
-    return dialect.one_zero(x) if of.type.kind is Kind.FLOAT else x
+    if of.type.kind is Kind.FLOAT:
+        return dialect.one_zero(x)
+    return x
 
 
 def _own(of: Aggregate, dialect: Dialect, over: str = "") -> str:
@@ -240,4 +242,6 @@ def _own(of: Aggregate, dialect: Dialect, over: str = "") -> str:
         return dialect.narrow(total)
     number = f"NULLIF(COUNT({x}){where}, 0)"
     share = f"{dialect.as_double(total)} / {dialect.as_double(number)}"
-    return f"({share} / {dialect.double(10.0**of.of.type.scale)})" if of.of.type.scale else f"({share})"
+    if of.of.type.scale:
+        return f"({share} / {dialect.double(10.0**of.of.type.scale)})"
+    return f"({share})"

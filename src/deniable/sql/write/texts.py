@@ -66,7 +66,9 @@ def replace(call: Call, args: list[str], dialect: Dialect) -> str:
 
 
 def _cut(part: str, longest: int, to: Type) -> str:
-    return part if longest <= to.length else f"left({part}, {to.length})"
+    if longest <= to.length:
+        return part
+    return f"left({part}, {to.length})"
 
 
 def split_part(call: Call, args: list[str], dialect: Dialect) -> str:
@@ -226,7 +228,9 @@ def _shown(piece: str, x: str, dialect: Dialect) -> str:
     if piece in date_formats.NUMBERS:
         part, digits = date_formats.NUMBERS[piece]
         number = dialect.as_text(dialect.date_part(part, x))
-        return f"lpad({number}, {digits}, '0')" if digits else number
+        if digits:
+            return f"lpad({number}, {digits}, '0')"
+        return number
     if piece in date_formats.NAMES:
         part, names = date_formats.NAMES[piece]
         first = 1 if part == "month" else 0
@@ -246,7 +250,9 @@ def date_diff(call: Call, args: list[str], dialect: Dialect) -> str:
     if name == "week":
         a, b = (f"CAST(date_trunc('week', CAST({x} AS TIMESTAMP)) AS DATE)" for x in (a, b))
     days = dialect.days_between(a, b)
-    return dialect.quotient(days, "7") if name == "week" else days
+    if name == "week":
+        return dialect.quotient(days, "7")
+    return days
 
 
 def _index(name: str, x: str, dialect: Dialect) -> str:
@@ -260,7 +266,9 @@ def _index(name: str, x: str, dialect: Dialect) -> str:
 def _periods(name: str, x: str, dialect: Dialect) -> str:
     """How many since the year 0."""
     year = dialect.date_part("year", x)
-    return year if name == "year" else f"({year} * {PERIODS[name]} + {dialect.date_part(name, x)})"
+    if name == "year":
+        return year
+    return f"({year} * {PERIODS[name]} + {dialect.date_part(name, x)})"
 
 
 # ------------------------------------------------------------------------------------------------ casts
@@ -278,7 +286,9 @@ def cast(call: Call, args: list[str], dialect: Dialect) -> str:
             )
         case Kind.INTEGER | Kind.DECIMAL, Kind.FLOAT:
             number = dialect.as_double(x)
-            return f"({number} / {dialect.double(10.0**source.scale)})" if source.scale else number
+            if source.scale:
+                return f"({number} / {dialect.double(10.0**source.scale)})"
+            return number
         case Kind.FLOAT, Kind.INTEGER | Kind.DECIMAL:
             return _from_float(to, x, dialect)
         case Kind.BOOLEAN, Kind.INTEGER:

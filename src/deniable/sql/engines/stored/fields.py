@@ -102,7 +102,9 @@ def _inside(path: Path, kind: pa.DataType) -> list[Path]:
 def arrow_column(table: pa.Table, path: Path) -> pa.ChunkedArray:
     """A column, or a field of one: NULL where a struct on the way is."""
     column = table.column(table.column_names.index(path[0]))
-    return pc.struct_field(column, list(path[1:])) if len(path) > 1 else column
+    if len(path) > 1:
+        return pc.struct_field(column, list(path[1:]))
+    return column
 
 
 # ------------------------------------------------------------------------------------------------ of DuckDB

@@ -175,7 +175,9 @@ def _column(name: str, series: Any, fixed: bool) -> pa.ChunkedArray:
         if not fixed and not (isinstance(series.dtype, np.dtype) and series.dtype.kind in "iufb"):
             return _chunked([_texts(series.tolist())], pa.string())
         array = pa.array(series, from_pandas=True)
-        return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
+        if isinstance(array, pa.ChunkedArray):
+            return array
+        return pa.chunked_array([array])
     except (pa.ArrowException, TypeError, ValueError):
         raise DataError(
             f'The column "{name}" is of a type that cannot be read here. Nothing was opened; leave it out, '
@@ -194,7 +196,9 @@ def _text(value: Any) -> str | None:
         case bool():
             return str(value).lower()
         case str():
-            return None if any("\ud800" <= sign <= "\udfff" for sign in value) else value
+            if any("\ud800" <= sign <= "\udfff" for sign in value):
+                return None
+            return value
         case int() | float() | Decimal():
             return _number(value)
         case datetime() if value == value:  # NaT is not equal to itself
@@ -210,7 +214,11 @@ def _number(value: int | float | Decimal) -> str | None:
         case int():
             return str(value) if abs(value) < 10**40 else None
         case Decimal():
-            return format(value, "f") if value.is_finite() and abs(value.adjusted()) < 40 else None
+            if value.is_finite() and abs(value.adjusted()) < 40:
+                return format(value, "f")
+            return None
     if not math.isfinite(value):
         return None
-    return str(int(value)) if value.is_integer() and abs(value) < 1e38 else repr(value)
+    if value.is_integer() and abs(value) < 1e38:
+        return str(int(value))
+    return repr(value)

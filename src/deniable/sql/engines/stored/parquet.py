@@ -109,7 +109,9 @@ def _within(statistics: Any, limit: int) -> bool:
 
 
 def _number(stored: int | bytes) -> int:
-    return stored if isinstance(stored, int) else int.from_bytes(stored, "big", signed=True)
+    if isinstance(stored, int):
+        return stored
+    return int.from_bytes(stored, "big", signed=True)
 
 
 def batches(source: Parquet, table: TableInfo) -> pa.RecordBatchReader:

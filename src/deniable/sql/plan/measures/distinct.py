@@ -47,4 +47,6 @@ class Distinct(Measure):
         return {key: numbers[0] * factor for key, numbers in reading.numbers(table, types).items()}
 
     def worth(self, footprint: Footprint) -> Fraction:
-        return Fraction(footprint.limit.rows, MOST_ROWS) if footprint.chosen else Fraction(1)
+        if footprint.chosen:
+            return Fraction(footprint.limit.rows, MOST_ROWS)
+        return Fraction(1)

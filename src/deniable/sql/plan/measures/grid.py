@@ -114,4 +114,6 @@ def scale_of(of: Expr | None) -> Fraction:
             f"A {of.type.kind} cannot be summed or ranked. Nothing was run and nothing was charged. "
             "Take a number, for example by CAST or DATE_DIFF."
         )
-    return Fraction(1, 10**of.type.scale) if of.type.kind is Kind.DECIMAL else Fraction(1)
+    if of.type.kind is Kind.DECIMAL:
+        return Fraction(1, 10**of.type.scale)
+    return Fraction(1)

@@ -52,4 +52,6 @@ def _key(value: Any, type_: Type) -> Any:
         return None
     if type_.kind is Kind.DECIMAL:
         return Decimal(int(value)).scaleb(-type_.scale)
-    return value.replace(tzinfo=None) if type_.kind is Kind.TIMESTAMP else value
+    if type_.kind is Kind.TIMESTAMP:
+        return value.replace(tzinfo=None)
+    return value

@@ -52,7 +52,9 @@ def _in_utc(value: Value) -> Value:
         return value
     try:
         moment = datetime.fromisoformat(value)
-        return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo is not None else moment
+        if moment.tzinfo is not None:
+            return moment.astimezone(UTC).replace(tzinfo=None)
+        return moment
     except (ValueError, OverflowError):
         return value
 

@@ -58,7 +58,9 @@ def _places(expr: Expr) -> int | None:
 def _written(value: float) -> int | None:
     """The places that a literal prints; None for an infinity."""
     exponent = Decimal(repr(value)).normalize().as_tuple().exponent
-    return max(0, -exponent) if isinstance(exponent, int) else None
+    if isinstance(exponent, int):
+        return max(0, -exponent)
+    return None
 
 
 def _together(a: int | None, b: int | None) -> int | None:
@@ -80,4 +82,6 @@ def _is_null(expr: Expr) -> bool:
 def _most(values: Sequence[Expr]) -> int | None:
     places = [_places(value) for value in values]
     numbers = [each for each in places if each is not None]
-    return max(numbers) if numbers and len(numbers) == len(places) else None
+    if numbers and len(numbers) == len(places):
+        return max(numbers)
+    return None

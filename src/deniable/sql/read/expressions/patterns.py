@@ -232,7 +232,9 @@ class _Reader:
         is_letter = all(len(sign) == 1 and sign.isascii() and sign.isalpha() for sign in signs)
         if self.fold and len(signs) == 2 and not is_letter and not "".join(signs).isdigit():
             _refuse("such a range without regard to case")
-        return written + _other_case(written) if self.fold and is_letter else written
+        if self.fold and is_letter:
+            return written + _other_case(written)
+        return written
 
     def repeated(self, of: _Piece) -> _Piece:
         match = _REPETITION.match(self.rest)
@@ -305,4 +307,6 @@ def _other_case(part: str) -> str:
 
 
 def _escaped(sign: str) -> str:
-    return sign if sign.isalnum() or sign in " _" or not sign.isascii() else f"\\{sign}"
+    if sign.isalnum() or sign in " _" or not sign.isascii():
+        return sign
+    return f"\\{sign}"

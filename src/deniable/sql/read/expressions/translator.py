@@ -88,7 +88,9 @@ def _numeral(given: str) -> Expr:
     scale = max(0, -int(value.as_tuple().exponent))
     if scale == 0:
         return Literal(int(value), INTEGER)
-    return Literal(value, types.decimal(scale)) if scale <= types.MAX_SCALE else _wide(given, value)
+    if scale <= types.MAX_SCALE:
+        return Literal(value, types.decimal(scale))
+    return _wide(given, value)
 
 
 def _wide(given: str, value: Decimal) -> Literal:
@@ -166,11 +168,9 @@ def _keep(op: str) -> Callable[[Translator, exp.Expr], Expr]:
 def _whole_part(op: str) -> Callable[[Translator, exp.Expr], Expr]:
     def rule(of: Translator, node: exp.Expr) -> Expr:
         x = number(of(node.this), op.upper())
-        return (
-            x
-            if x.type.kind is Kind.INTEGER
-            else Call(op, (x,), FLOAT if x.type.kind is Kind.FLOAT else INTEGER)
-        )
+        if x.type.kind is Kind.INTEGER:
+            return x
+        return Call(op, (x,), FLOAT if x.type.kind is Kind.FLOAT else INTEGER)
 
     return rule
 
@@ -215,7 +215,9 @@ def _power(of: Translator, node: exp.Expr) -> Expr:
 def _extreme(op: str) -> Callable[[Translator, exp.Expr], Expr]:
     def rule(of: Translator, node: exp.Expr) -> Expr:
         args, to = meet(of.all([node.this, *node.expressions]), op.upper())
-        return args[0] if len(args) == 1 else Call(op, tuple(args), to)
+        if len(args) == 1:
+            return args[0]
+        return Call(op, tuple(args), to)
 
     return rule
 
@@ -363,11 +365,9 @@ def _in(of: Translator, node: exp.Expr) -> Expr:
     else:
         membership = Call("or", tuple(Call("eq", (args[0], v), BOOLEAN) for v in args[1:]), BOOLEAN)
     # Beside NULL, what is not found is not known to be missing.
-    return (
-        membership
-        if len(members) == len(values)
-        else Call("or", (membership, Literal(None, BOOLEAN)), BOOLEAN)
-    )
+    if len(members) == len(values):
+        return membership
+    return Call("or", (membership, Literal(None, BOOLEAN)), BOOLEAN)
 
 
 def _chain(op: str) -> Callable[[Translator, exp.Expr], Expr]:

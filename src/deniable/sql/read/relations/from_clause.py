@@ -110,14 +110,18 @@ def rows_of(sources: Sources, select: exp.Select) -> Scope:
     if not equalities:
         return _filter(scope, condition(scope.rows, where.this, "WHERE"))
     rest = [part for part in _parts(where.this) if part not in equalities]
-    return _filter(scope, condition(scope.rows, exp.and_(*rest, copy=False), "WHERE")) if rest else scope
+    if rest:
+        return _filter(scope, condition(scope.rows, exp.and_(*rest, copy=False), "WHERE"))
+    return scope
 
 
 def _parts(node: exp.Expr) -> list[exp.Expr]:
     """What AND holds together, from left to right."""
     while isinstance(node, exp.Paren):
         node = node.this
-    return list(node.flatten()) if isinstance(node, exp.And) else [node]
+    if isinstance(node, exp.And):
+        return list(node.flatten())
+    return [node]
 
 
 def _chains(sources: Sources, first: exp.Expr, joins: list[exp.Join]) -> list[Scope]:
@@ -187,7 +191,9 @@ def _lookup(sources: Sources, node: exp.Expr, outer: Scope) -> Expr:
 
 def _filter(scope: Scope, where: Expr) -> Scope:
     relation, [test] = hoisted(scope.relation, [where])
-    return scope if test is None else replace(scope, relation=Filter(relation, test))
+    if test is None:
+        return scope
+    return replace(scope, relation=Filter(relation, test))
 
 
 def _source(sources: Sources, node: exp.Expr) -> Scope:
@@ -299,7 +305,9 @@ def _keyed(schema: Schema, table: TableInfo, f: Field) -> Field:
     if table.path and table.path[0][0] == f.name:
         return replace(f, key=table.path[0][1:])
     is_target = any(step[1:] == here for other in schema.tables for step in other.path)
-    return replace(f, key=here, identifies=True) if is_target else f
+    if is_target:
+        return replace(f, key=here, identifies=True)
+    return f
 
 
 # ------------------------------------------------------------------------------------------------ joins
@@ -421,11 +429,9 @@ def subquery(sources: Sources, node: exp.Expr) -> Scope:
     has_groups = (
         node.args.get("group") or node.args.get("distinct") or any(has_aggregate(e) for e in node.expressions)
     )
-    return (
-        per_unit(scope, node, sources.unit)
-        if has_groups or node.args.get("having")
-        else _project(scope, node)
-    )
+    if has_groups or node.args.get("having"):
+        return per_unit(scope, node, sources.unit)
+    return _project(scope, node)
 
 
 def _project(scope: Scope, select: exp.Select) -> Scope:
@@ -464,9 +470,9 @@ def _item(scope: Scope, item: exp.Expr, rows: Translator, made: list[tuple[str, 
     made.append((column.name, expr))
     key_domain = domain(expr, scope) if isinstance(expr, Column) else None
     of = Field(name, "", column, scope.interval(expr), key_domain)
-    return (
-        of if origin is None else replace(of, unit=origin.unit, key=origin.key, identifies=origin.identifies)
-    )
+    if origin is None:
+        return of
+    return replace(of, unit=origin.unit, key=origin.key, identifies=origin.identifies)
 
 
 def _set_operation(sources: Sources, node: exp.SetOperation) -> Scope:

@@ -54,7 +54,9 @@ def rows(relation: Relation) -> Rows:
         case Listed():
             return ((),)
         case Filter(of, _) | Project(of, _):
-            return ((prune(relation, frozenset()),),) if _is_leaf(relation) else rows(of)
+            if _is_leaf(relation):
+                return ((prune(relation, frozenset()),),)
+            return rows(of)
         case PerUnit(of, keys, _):
             return rows(of) if keys else ((),)
         case Union(parts):
@@ -70,7 +72,9 @@ def _joined_rows(join: Join) -> Rows:
     if join.matched is None:
         return _multiplied([left, right])
     many, few = (left, right) if join.matched is JoinSide.RIGHT else (right, left)
-    return many if join.kind is JoinKind.INNER else _few((*many, *few))
+    if join.kind is JoinKind.INNER:
+        return many
+    return _few((*many, *few))
 
 
 def _multiplied(sides: list[Rows]) -> Rows:

@@ -103,7 +103,9 @@ def _pair(left: Scope, right: Scope, node: exp.Expr) -> tuple[Field, Field] | No
 
 
 def _bare(node: exp.Expr | None) -> exp.Expr | None:
-    return node.unnest() if isinstance(node, exp.Paren) else node
+    if isinstance(node, exp.Paren):
+        return node.unnest()
+    return node
 
 
 def _found(left: Scope, right: Scope, node: exp.Expr | None) -> tuple[Field | None, Field | None]:

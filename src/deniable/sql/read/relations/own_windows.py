@@ -97,7 +97,9 @@ def _windows(node: exp.Expr) -> Iterator[exp.Window]:
 
 
 def _named(item: exp.Expr) -> exp.Expr:
-    return exp.alias_(item, name_of(item.this).lower()) if isinstance(item, exp.Window) else item
+    if isinstance(item, exp.Window):
+        return exp.alias_(item, name_of(item.this).lower())
+    return item
 
 
 def _meant(scope: Scope, node: exp.Expr, items: dict[str, exp.Expr]) -> exp.Expr:
@@ -220,7 +222,9 @@ def _rows_back(node: object) -> int | None:
     if not isinstance(node, exp.Literal) or not str(node.this).isdecimal():
         return None
     text = str(node.this)
-    return int(text) if len(text) <= 4 and int(text) <= MOST_ROWS_BACK else None
+    if len(text) <= 4 and int(text) <= MOST_ROWS_BACK:
+        return int(text)
+    return None
 
 
 def _aggregated(scope: Scope, node: exp.Window, max_rows: int | None) -> _Read:

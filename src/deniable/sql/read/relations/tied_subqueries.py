@@ -74,14 +74,18 @@ def read_tied(node: exp.Expr, rows: Rows, names: Names, outer: Scope, unit: Unit
     if member is not None:
         is_meant = around or (inner.private and subject.is_tied(member))
         return subject.member(member) if is_meant else None
-    return subject.exists() if isinstance(node, exp.Exists) else subject.value()
+    if isinstance(node, exp.Exists):
+        return subject.exists()
+    return subject.value()
 
 
 def _select(node: exp.Expr) -> exp.Select | None:
     while isinstance(node, (exp.Subquery, exp.Paren)) and not node.args.get("with_"):
         node = node.this
     parts = ("order", "limit", "offset", "with_")
-    return node if isinstance(node, exp.Select) and not any(node.args.get(part) for part in parts) else None
+    if isinstance(node, exp.Select) and not any(node.args.get(part) for part in parts):
+        return node
+    return None
 
 
 def _conditions(select: exp.Select) -> list[exp.Expr]:
@@ -149,7 +153,9 @@ def _with_loose(subject: _Subquery, outer: Scope, loose: list[exp.Expr], unit: U
 def _member(node: exp.In, outer: Scope) -> Field | None:
     """x of x IN (SELECT …), where it is a column."""
     of = plain(node.this)
-    return outer.named_by(of) if isinstance(of, exp.Column) else None
+    if isinstance(of, exp.Column):
+        return outer.named_by(of)
+    return None
 
 
 @dataclass(frozen=True)

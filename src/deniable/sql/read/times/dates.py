@@ -47,7 +47,9 @@ def moved_by_days(op: str, a: Expr, b: Expr) -> Expr:
 
 def _literal_days(expr: Expr) -> int | None:
     days = expr.value if isinstance(expr, Literal) else None
-    return days if type(days) is int and abs(days) <= MAX_DAYS else None
+    if type(days) is int and abs(days) <= MAX_DAYS:
+        return days
+    return None
 
 
 def _add(of: NodeReader, node: exp.Expr, sign: int = 1) -> Expr:
@@ -102,7 +104,9 @@ def as_time(x: Expr, where: str) -> Expr:
 def part_name(node: exp.Expr | None) -> str:
     if isinstance(node, exp.Column) and not node.table:
         return str(node.name).lower()
-    return str(node.this).lower() if isinstance(node, (exp.Var, exp.Literal, exp.Identifier)) else ""
+    if isinstance(node, (exp.Var, exp.Literal, exp.Identifier)):
+        return str(node.this).lower()
+    return ""
 
 
 def _extract(of: NodeReader, node: exp.Expr) -> Expr:
@@ -204,7 +208,9 @@ def compared(of: NodeReader, node: exp.Expr) -> tuple[Expr, Expr] | None:
                     "Use date_diff('month', a, b) with a number.",
                 )
             size: Expr = Literal(by.days * _WHOLE["day"] + by.micros, INTEGER)
-            return (size, between.micros) if at == 0 else (between.micros, size)
+            if at == 0:
+                return (size, between.micros)
+            return (between.micros, size)
     return None
 
 
@@ -353,7 +359,9 @@ def _cast_to(x: Expr, to: Type) -> Expr:
         x = convert(x, INTEGER)
     if x.type.kind is Kind.TIMESTAMP and to.kind is Kind.TEXT:
         return formatted(x, "%Y-%m-%d %H:%M:%S")
-    return x if x.type.kind is to.kind and to.kind is not Kind.DECIMAL else convert(x, to)
+    if x.type.kind is to.kind and to.kind is not Kind.DECIMAL:
+        return x
+    return convert(x, to)
 
 
 RULES: dict[type[exp.Expr], Rule] = {

@@ -151,9 +151,13 @@ def moved(start: Expr, by: Period) -> Expr:
     if by.months:
         start = Call("add_months", (start, Literal(by.months, INTEGER)), start.type)
     if start.type.kind is Kind.DATE:
-        return Call("add_days", (start, Literal(days, INTEGER)), DATE) if days else start
+        if days:
+            return Call("add_days", (start, Literal(days, INTEGER)), DATE)
+        return start
     total = days * DAY + micros
-    return Call("add_micros", (start, Literal(total, INTEGER)), TIMESTAMP) if total else start
+    if total:
+        return Call("add_micros", (start, Literal(total, INTEGER)), TIMESTAMP)
+    return start
 
 
 def _moved_value(start: object, months: int, days: int, micros: int) -> date | datetime | None:
