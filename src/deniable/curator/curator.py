@@ -311,7 +311,8 @@ class Dashboard:
 def _check_terms(unit: Any, limit: Any) -> None:
     if unit is not None and not isinstance(unit, Unit):
         raise InvalidParameter(
-            f'Expected unit=Unit.column("patient_id", max_rows=4) or Unit.row(), got {unit!r}. Nothing was opened.'
+            f'Expected unit=Unit.column("patient_id", max_rows=4) or Unit.row(), got {unit!r}. '
+            "Nothing was opened."
         )
     if limit is not None and not isinstance(limit, Budget):
         raise InvalidParameter(

@@ -178,7 +178,8 @@ class Inquiry(Original):
         if part > 1 - LESS:
             return ()
         return (
-            f'An account that is opened for this, with purpose="counts", has {part:.2f} of this noise: this one keeps a '
+            f'An account that is opened for this, with purpose="counts", has {part:.2f} of this noise: '
+            "this one keeps a "
             "part of its δ for charges of other kinds.",
         )
 
@@ -464,8 +465,8 @@ def _read_twice(quote: Quote) -> WithBlock | Blocks:
 
 
 def _served(view: LedgerView, quote: Quote) -> LedgerView:
-    """Without what was kept, where another version kept it whose plan of the same question measures otherwise:
-    then it costs again."""
+    """Without what was kept, where another version kept it whose plan of the same question measures
+    otherwise: then it costs again."""
     if view.kept is None or quote.after is None or BlocksKept.serves(view.kept, quote.plans):
         return view
     return replace(view, kept=None, readers={})

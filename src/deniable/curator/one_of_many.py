@@ -45,7 +45,8 @@ def _admitted(rules: Filter) -> Fraction:
 
 
 def noise_by_counts(limits: Filter, total: Budget) -> float:
-    """The noise of each of many on an account that is for counts, as a part of that on this one, for the same total."""
+    """The noise of each of many on an account for counts, as a part of that on this one, for the same
+    total."""
     if limits.gaussian is not None:
         return 1.0
     return math.sqrt(share_of(limits, total)[1] / _admitted(Filter.gaussians(total)))

@@ -48,8 +48,8 @@ def marked(query: Query, schema: Schema) -> Query:
 
 
 def _marked(of: Aggregate, names: Names) -> Aggregate:
-    met = names if of.where is None else names | implied(of.where)
-    if of.of is not None and present(of.of, met):
+    present_names = names if of.where is None else names | implied(of.where)
+    if of.of is not None and present(of.of, present_names):
         return replace(of, present=True)
     return of
 
@@ -84,11 +84,11 @@ def _declared(scan: Scan, schema: Schema) -> Names:
     table = schema.table(scan.table)
     if table is None:
         return NOTHING
-    declared = frozenset(info.name for info in table.columns if not info.nulls)
+    declared_names = frozenset(info.name for info in table.columns if not info.nulls)
     # Rows whose unit is NULL do not exist.
     if scan.unit is None or scan.path:
-        return declared
-    return declared | {scan.unit}
+        return declared_names
+    return declared_names | {scan.unit}
 
 
 def _joined(join: Join, schema: Schema) -> Names:

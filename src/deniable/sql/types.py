@@ -100,9 +100,12 @@ def literal_as(value: Value, to: Type) -> Literal | None:
     return None
 
 
+_TRUTHS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
+
+
 def _boolean(value: Value, to: Type) -> Value:
     if isinstance(value, str):
-        return {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}.get(value.lower())
+        return _TRUTHS.get(value.lower())
     if isinstance(value, bool):
         return value
     if isinstance(value, int):

@@ -39,8 +39,9 @@ LEFT_OUT = (
     "took away."
 )
 NO_GROUP = (
-    "No group is shown: where keys are private, a group appears only if enough people share its key, and fewer are enough "
-    "with more ε. Ask with more ε or for larger groups; or let the owner declare keys that are public (keys=, --keys)."
+    "No group is shown: where keys are private, a group appears only if enough people share its key, and "
+    "fewer are enough with more ε. Ask with more ε or for larger groups; or let the owner declare keys that "
+    "are public (keys=, --keys)."
 )
 CLAMPED = "It counts noise and rounding; it leaves out what clamping to bounds took away."
 

@@ -1,5 +1,6 @@
-"""How an answer is to be read: what its least and largest values are, what NULL among its keys means, and which of its
-numbers cannot be negative. All of it follows from the query, its plan and the released table."""
+"""How an answer is to be read: what its least and largest values are, what NULL among its keys means, and
+which of its numbers cannot be negative. All of it follows from the query, its plan and the released
+table."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def explained(answer: Answer, plans: Sequence[Plan], after: Afterwards | None, n
     return cut(read, columns) if nonnegative else read
 
 
-# ---------------------------------------------------------------------------------------- what cannot be negative
+# ------------------------------------------------------------------------------------ what cannot be negative
 
 
 def not_negative(query: Query) -> frozenset[str]:
@@ -76,8 +77,8 @@ def _cut(table: pa.Table, columns: frozenset[str]) -> pa.Table:
         if name in columns:
             column = table.column(position)
             zero = pa.scalar(0, pa.int64()).cast(column.type)
-            raised = pc.if_else(pc.less(column, zero), zero, column)
-            table = table.set_column(position, table.schema.field(position), raised)
+            at_least_zero = pc.if_else(pc.less(column, zero), zero, column)
+            table = table.set_column(position, table.schema.field(position), at_least_zero)
     return table
 
 
@@ -95,7 +96,8 @@ def _ends(plan: Plan) -> list[str]:
         rows = None if plan.chooses else rank_error(plan, index, float(plan.terms.beta))
         few = "a few rows" if rows is None else f"{rows:,.0f} rows"
         notes.append(
-            f"{statistic.upper()} in {name} is nobody's own value: no more than {few} lie {side} it (probability "
+            f"{statistic.upper()} in {name} is nobody's own value: no more than {few} lie {side} it "
+            "(probability "
             f"{plan.terms.confidence:.6g}), and the {word} one lies between it and the bound of the values."
         )
     return notes

@@ -247,7 +247,8 @@ def protects(
     if unit is None:
         raise InvalidParameter(
             f'Expected a unit for the data set "{name}": whom does it protect? Nothing was opened. For '
-            'example unit=Unit.column("patient_id", max_rows=4), or Unit.row(); in the shell --unit patient_id '
+            'example unit=Unit.column("patient_id", max_rows=4), or Unit.row(); in the shell --unit '
+            "patient_id "
             "--max-rows 4, or --unit row."
         )
     return unit

@@ -161,10 +161,13 @@ class _Arithmetic:
     # ----------------------------------------------------------------------------------------- over many rows
 
     def _window(self, node: exp.Window) -> Ends | None:
-        if not self.grouped and (summed := self._summed(node)) is not None:
-            return summed
+        if self.grouped:
+            return None
+        interval = self._summed(node)
+        if interval is not None:
+            return interval
         inner = _Arithmetic(self.seen, False, self.nested, self.by_keys)
-        interval = inner._function(node.this, (*_OVER_MANY, *_OF_ONE_ROW)) if not self.grouped else None
+        interval = inner._function(node.this, (*_OVER_MANY, *_OF_ONE_ROW))
         if interval is None:
             return None
         sides = []
@@ -175,9 +178,9 @@ class _Arithmetic:
         return Ends(sides[0], sides[1], interval.reach)
 
     def _aggregate(self, node: exp.Expr) -> Ends | None:
-        summed = self._summed(node)
-        if summed is not None:
-            return summed
+        interval = self._summed(node)
+        if interval is not None:
+            return interval
         return _Arithmetic(self.seen, False, self.nested, self.by_keys)._function(node, _OVER_MANY)
 
     def _summed(self, node: exp.Expr) -> Ends | None:

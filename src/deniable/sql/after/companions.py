@@ -159,12 +159,12 @@ class _Rows:
     def of(cls, select: exp.Select, sources: Sequence[Source]) -> _Rows:
         if not _reads_one_table(select, sources):
             return cls(False)
-        stored = cls._of_table(*sources[0])
+        base = cls._of_table(*sources[0])
         items = [(fold(str(item.alias)), plain(item)) for item in select.expressions if item.alias]
-        key_items = {name for name, of in items if stored._is_key(of)}
-        if any(name in stored.keys and name not in key_items for name, _ in items):
+        key_items = {name for name, of in items if base._is_key(of)}
+        if any(name in base.keys and name not in key_items for name, _ in items):
             return cls(False)
-        rows = replace(stored, keys=stored.keys | key_items)
+        rows = replace(base, keys=base.keys | key_items)
         return rows if rows._choose(select) else cls(False)
 
     @classmethod

@@ -156,11 +156,11 @@ class WithBlock:
         self.plan.fits(data)
 
     def __call__(self, data: Engine, *, rng: Random) -> tuple[Result, ReleasedRun | None]:
-        settled, groups = self.plan.groups(data, rng)
-        result = answer(settled, groups)
+        run, groups = self.plan.groups(data, rng)
+        result = answer(run, groups)
         if self.own is None or len(groups) > MOST_GROUPS_KEPT:
             return result, None
-        return result, ReleasedRun.of(block_plan(settled.plan, self.own), self.own, settled, groups)
+        return result, ReleasedRun.of(block_plan(run.plan, self.own), self.own, run, groups)
 
 
 def block_plan(plan: Plan, own: OwnBlock) -> Plan:

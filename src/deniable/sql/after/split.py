@@ -79,8 +79,8 @@ def split_query(text: str, schema: Schema, unit: Unit, *, apart: bool = False) -
             return _split_apart(tree, schema, unit)
         return _split(tree, schema, unit)
     except InvalidQuery as refusal:
-        meant = hints.of_call(str(refusal), text, schema.names)
-        raise InvalidQuery(meant or hints.reworded(str(refusal), tree)) from None
+        suggestion = hints.of_call(str(refusal), text, schema.names)
+        raise InvalidQuery(suggestion or hints.reworded(str(refusal), tree)) from None
 
 
 def _split(tree: exp.Expr, schema: Schema, unit: Unit) -> SplitQuery:

@@ -223,9 +223,9 @@ ALL = RowScope()
 
 
 def ranged(form: LinearForm, beta: float, side: int = 1, scope: RowScope = ALL) -> Cell:
-    """What counts, for all rows; hidden rows are on the `side` of 0 that values are. The interval is widened to
-    the number where it does not hold it: the noise of what is told is the larger one, and one large draw of it
-    would carry the number away."""
+    """What counts, for all rows; hidden rows are on the `side` of 0 that values are. The interval is widened
+    to the number where it does not hold it: the noise of what is told is the larger one, and one large draw
+    of it would carry the number away."""
     low, high = form.ends(beta)
     base = form.counted or form
     hidden = abs(base.value) * scope.hidden
@@ -252,9 +252,9 @@ def mean(part: NoisyInteger, grid: Grid, rows: NoisyInteger, beta: float) -> Cel
 
 
 def _told(part: NoisyInteger, rows: NoisyInteger, beta: float, between: Ends) -> Ends | None:
-    """Of all rows up to M of a unit. The mean of what counts, moved towards either bound as far as the rows that
-    are left out could move it, if every one of them lay there. And sum over count, both with what is left out,
-    where that is told of the sum: two ways, of which each fails with probability β/2."""
+    """Of all rows up to M of a unit. The mean of what counts, moved towards either bound as far as the rows
+    that are left out could move it, if every one of them lay there. And sum over count, both with what is
+    left out, where that is told of the sum: two ways, of which each fails with probability β/2."""
     share = beta if part.left_out is None else beta / 2
     pairs = [_moved(part, rows, share, between)]
     if part.left_out is not None:
@@ -269,8 +269,8 @@ def _told(part: NoisyInteger, rows: NoisyInteger, beta: float, between: Ends) ->
 def _moved(part: NoisyInteger, rows: NoisyInteger, beta: float, between: Ends) -> Ends | None:
     """The mean of what counts, moved towards either bound by the largest share of rows that may be left out.
 
-    Their number is at most its upper end, and what counts at least its lower end: noise is symmetric, so a reach
-    at 2p is passed on one side with probability p. With the mean itself, β/2, β/4 and β/4."""
+    Their number is at most its upper end, and what counts at least its lower end: noise is symmetric, so a
+    reach at 2p is passed on one side with probability p. With the mean itself, β/2, β/4 and β/4."""
     assert rows.left_out is not None
     base, beyond = rows.counted.form, rows.left_out.form
     near = _means(part.counted, rows.counted, beta / 4, between)

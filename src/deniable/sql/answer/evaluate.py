@@ -119,7 +119,11 @@ def _certain(cell: Cell) -> bool:
 
 def _strict(of: Callable[..., Any]) -> Callable[..., Any]:
     """NULL if any argument is."""
-    return lambda type_, *args: None if any(arg is None for arg in args) else of(*args)
+
+    def strictly(type_: Type, *args: Any) -> Any:
+        return None if any(arg is None for arg in args) else of(*args)
+
+    return strictly
 
 
 def _truncated(a: Fraction, b: Fraction) -> int | None:
@@ -128,7 +132,8 @@ def _truncated(a: Fraction, b: Fraction) -> int | None:
 
 def _round(x: Fraction, digits: Fraction = Fraction(0)) -> Fraction:
     scale = Fraction(10) ** max(-30, min(30, int(digits)))
-    return Fraction(math.floor(abs(x) * scale + Fraction(1, 2))) / scale * (1 if x >= 0 else -1)
+    size = Fraction(math.floor(abs(x) * scale + Fraction(1, 2))) / scale
+    return size if x >= 0 else -size
 
 
 def _case(type_: Type, *args: Any) -> Any:
@@ -150,6 +155,22 @@ def _or(type_: Type, *args: Any) -> bool | None:
     if any(a is True for a in args):
         return True
     if any(a is None for a in args):
+        return None
+    return False
+
+
+def _nullif(type_: Type, a: Any, b: Any) -> Any:
+    if a is not None and a == b:
+        return None
+    return a
+
+
+def _in(type_: Type, a: Any, *rest: Any) -> bool | None:
+    if a is None:
+        return None
+    if a in rest:
+        return True
+    if None in rest:
         return None
     return False
 
@@ -201,7 +222,7 @@ _VALUES: dict[str, Callable[..., Any]] = {
     "greatest": _strict(max),
     "least": _strict(min),
     "coalesce": lambda type_, *args: next((arg for arg in args if arg is not None), None),
-    "nullif": lambda type_, a, b: None if a is not None and a == b else a,
+    "nullif": _nullif,
     "case": _case,
     "eq": _strict(lambda a, b: a == b),
     "ne": _strict(lambda a, b: a != b),
@@ -213,9 +234,7 @@ _VALUES: dict[str, Callable[..., Any]] = {
     "or": _or,
     "not": _strict(lambda a: not a),
     "is_null": lambda type_, a: a is None,
-    "in": lambda type_, a, *rest: (
-        None if a is None else True if a in rest else None if None in rest else False
-    ),
+    "in": _in,
     "cast": _cast,
     "add_days": _strict(lambda start, days: start + timedelta(days=int(_round(days)))),
     "add_micros": _strict(lambda start, micros: start + timedelta(microseconds=int(_round(micros)))),
@@ -245,7 +264,9 @@ def _quotients(args: list[Cell]) -> Interval:
 
 def _sizes(args: list[Cell]) -> Interval:
     low, high = abs(args[0].low), abs(args[0].high)
-    return (0.0 if args[0].low <= 0 <= args[0].high else min(low, high)), max(low, high)
+    if args[0].low <= 0 <= args[0].high:
+        return 0.0, max(low, high)
+    return min(low, high), max(low, high)
 
 
 def _hull(args: Iterable[Cell]) -> Interval:
@@ -255,7 +276,10 @@ def _hull(args: Iterable[Cell]) -> Interval:
 
 
 def _branches(args: list[Cell]) -> Interval:
-    return _hull([*args[1::2], *(args[-1:] if len(args) % 2 else [])])
+    values = args[1::2]
+    if len(args) % 2:
+        values = [*values, args[-1]]
+    return _hull(values)
 
 
 def _monotone(of: Callable[[float], float], least: float = -math.inf) -> Callable[[list[Cell]], Interval]:
@@ -278,7 +302,9 @@ def _end(of: Callable[[float], float], x: float, least: float) -> float:
 
 def _rounded(args: list[Cell]) -> Interval:
     """Rounding to d digits moves a number by half of 10^-d at most."""
-    digits = args[1].value if len(args) > 1 and isinstance(args[1].value, Fraction) else Fraction(0)
+    digits = Fraction(0)
+    if len(args) > 1 and isinstance(args[1].value, Fraction):
+        digits = args[1].value
     half = 0.5 * 10.0 ** -max(-30, min(30, int(digits)))
     return args[0].low - half, args[0].high + half
 
@@ -316,16 +342,21 @@ def arranged(
     selection = [row for row in rows if having is None or evaluate(having, row).value is True]
     for key in reversed(order):
         selection.sort(key=cmp_to_key(_by(key)))
-    return selection[offset : None if limit is None else offset + limit]
+    if limit is None:
+        return selection[offset:]
+    return selection[offset : offset + limit]
 
 
 def _by(order: Order) -> Callable[[Row, Row], int]:
+    nulls = -1 if order.nulls_first else 1
+    direction = -1 if order.descending else 1
+
     def compare(a: Row, b: Row) -> int:
         x, y = evaluate(order.by, a).value, evaluate(order.by, b).value
         if x is None or y is None:
-            return ((x is None) - (y is None)) * (-1 if order.nulls_first else 1)
+            return ((x is None) - (y is None)) * nulls
         try:
-            return (int(x > y) - int(x < y)) * (-1 if order.descending else 1)
+            return (int(x > y) - int(x < y)) * direction
         except TypeError:
             return 0
 

@@ -38,18 +38,16 @@ def ends(expr: Expr, known: Known, beta: float) -> Interval:
     whole_form = form(expr, known)
     pair = _quotient(expr, known)
     try:
-        limits = (
-            whole_form.ends(beta)
-            if whole_form is not None
-            else quotients(*pair, beta)
-            if pair is not None
-            else None
-        )
-        if limits is None:
-            return INFINITE
-        return (nearest(limits[0]), nearest(limits[1]))
+        limits = None
+        if whole_form is not None:
+            limits = whole_form.ends(beta)
+        elif pair is not None:
+            limits = quotients(*pair, beta)
+        if limits is not None:
+            return nearest(limits[0]), nearest(limits[1])
     except ArithmeticError:
-        return INFINITE
+        pass  # no interval follows
+    return INFINITE
 
 
 def form(expr: Expr, known: Known) -> LinearForm | None:

@@ -224,17 +224,17 @@ def answer(settled: Settled, groups: Sequence[Released]) -> Result:
     pairs = [(reader.row(group, beta), group) for group in groups]
     behind = {id(row): group for row, group in pairs}
     rows = evaluate.arranged([row for row, _ in pairs], query.having, query.order, query.limit, query.offset)
-    ordered = [behind[id(row)] for row in rows]
+    groups_in_order = [behind[id(row)] for row in rows]
     table: dict[str, pa.Array] = {}
     low, high, left_out = {}, {}, {}
     for name, output in zip(column_names(query.outputs), query.outputs, strict=True):
         pieces = reader.pieces(output.of)
-        cells = [reader.cell(output.of, pieces, group, beta) for group in ordered]
+        cells = [reader.cell(output.of, pieces, group, beta) for group in groups_in_order]
         table[name] = _array(cells, output.of.type)
         if pieces and output.of.type.kind in _NUMBERS:
             low[name] = np.array([c.low for c in cells], float)
             high[name] = np.array([c.high for c in cells], float)
-            beyond = _left_out(reader, output.of, cells, ordered)
+            beyond = _left_out(reader, output.of, cells, groups_in_order)
             if beyond is not None:
                 left_out[name] = beyond
     bounding = _bounding(settled, beta)

@@ -189,7 +189,8 @@ class Dialect(Readings):
         """The quotient of doubles, NULL where there is none."""
 
     def one_zero(self, x: str) -> str:
-        """A double in which -0.0 is 0.0: where equal ones are put together, an engine shows whichever it met."""
+        """A double in which -0.0 is 0.0: where equal ones are put together, an engine shows whichever it
+        met."""
         zero = self.double(0.0)
         return self.let([x], lambda part: f"CASE WHEN {part} = {zero} THEN {zero} ELSE {part} END")
 

@@ -204,7 +204,8 @@ class Postgres(Dialect):
         return f"CASE WHEN {year} >= 1 THEN {exists} END"
 
     def text_instant(self, text: str) -> str:
-        return f"CASE WHEN ({self.text_date(text)}) IS NOT NULL THEN {self.utc(f'CAST({text} AS timestamptz)')} END"
+        moment = self.utc(f"CAST({text} AS timestamptz)")
+        return f"CASE WHEN ({self.text_date(text)}) IS NOT NULL THEN {moment} END"
 
     def utc(self, x: str) -> str:
         return f"({x} AT TIME ZONE 'UTC')"

@@ -89,9 +89,11 @@ def _mended(text: str) -> str:
     if "CSV Error" not in text:
         return text
     way_out = (
-        "Save the file in UTF-8, like `iconv -f latin1 -t utf-8 old.csv > new.csv`, or from a spreadsheet as CSV UTF-8."
+        "Save the file in UTF-8, like `iconv -f latin1 -t utf-8 old.csv > new.csv`, or from a spreadsheet "
+        "as CSV UTF-8."
         if "utf-8" in text
-        else "Every line needs as many fields as the header, and a field with the separator in it stands in double quotes. "
+        else "Every line needs as many fields as the header, and a field with the separator in it stands in "
+        "double quotes. "
         "The separator is that of the header, or CSV(path, delimiter=…)."
     )
     finding = re.split(r"\n+Possible ", text)[0]
@@ -137,15 +139,15 @@ class DuckDBEngine(Engine):
         self._connection.execute("SET TimeZone = 'UTC'")
         self._connection.execute(f"SET perfect_ht_threshold = {DENSE_BITS}")
         self._make_room()
-        stored = {
+        tables = {
             table.name: self._find(index, table, sources[table.name], schema.identities(table.name))
             for index, table in enumerate(schema.tables)
         }
-        types = {name: each.types for name, each in stored.items()}
+        types = {name: each.types for name, each in tables.items()}
         self.dialect = DuckDB(stored_units(schema, types, DUCKDB))
         for index, table in enumerate(schema.tables):
             source, identities = sources[table.name], schema.identities(table.name)
-            self._show(index, table, source, identities, stored[table.name])
+            self._show(index, table, source, identities, tables[table.name])
         files = [file for source in sources.values() if isinstance(source, Parquet) for file in source.files]
         self._connection.execute(f"SET allowed_paths = [{', '.join(map(DUCKDB.text, files))}]")
         self._connection.execute("SET enable_external_access = false")

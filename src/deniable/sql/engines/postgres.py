@@ -53,7 +53,8 @@ FIELDS = """
         JOIN pg_class AS c ON c.oid = a.attrelid
         JOIN pg_namespace AS n ON n.oid = c.relnamespace
         JOIN pg_type AS t ON t.oid = a.atttypid
-        WHERE n.nspname = $1 AND c.relname = $2 AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> 'v'
+        WHERE n.nspname = $1 AND c.relname = $2
+          AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> 'v'
         UNION ALL
         SELECT f.path || CAST(a.attname AS text), t.typtype, t.typrelid,
                CASE WHEN t.typtype = 'e' THEN 'text' ELSE format_type(a.atttypid, a.atttypmod) END

@@ -53,8 +53,8 @@ def stored_units(
     in one type."""
     holders = [table for table in schema.tables if not table.public and not table.path]
     units = [(table, table.unit) for table in holders if table.unit is not None]
-    stored = {_stored_type(table, name, types[table.name], dialect) for table, name in units}
-    if len(units) < len(holders) or len(stored) != 1 or None in stored:
+    kinds = {_stored_type(table, name, types[table.name], dialect) for table, name in units}
+    if len(units) < len(holders) or len(kinds) != 1 or None in kinds:
         return frozenset()
     return frozenset((table.name, name) for table, name in units)
 

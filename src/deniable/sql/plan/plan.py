@@ -56,8 +56,8 @@ class NoisyMeasure:
 
     @property
     def per_row(self) -> float:
-        """The mean size of the noise where one row of a unit counts, in rows; of a sum with half of the largest
-        value for a row. 0 for a choice."""
+        """The mean size of the noise where one row of a unit counts, in rows; of a sum with half of the
+        largest value for a row. 0 for a choice."""
         if not isinstance(self.noise, Noise):
             return 0.0
         return (1 if self.grid is None else 2) * self.noise.mean / self.noise.sensitivity.l1

@@ -72,8 +72,8 @@ class Terms:
     def __str__(self) -> str:
         """All that an answer depends on. (Answers from before it was told what bounding leaves out, or there
         were numbers without a bracket, are found as they were.)"""
-        told = f" left out up to {self.most_rows}" if self.left_out else ""
-        return f"{self!r}{told}{'' if self.bracket else ' without brackets'}"
+        left_out = f" left out up to {self.most_rows}" if self.left_out else ""
+        return f"{self!r}{left_out}{'' if self.bracket else ' without brackets'}"
 
     @property
     def family(self) -> Family | None:

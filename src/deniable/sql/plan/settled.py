@@ -128,7 +128,8 @@ class Settled:
         return 0
 
     def _bound(self, crowd: Crowd) -> int:
-        """For the least errors of what is counted, summed and averaged, else as many as nearly all units have."""
+        """For the least errors of what is counted, summed and averaged, else as many as nearly all units
+        have."""
         group, aims = self.plan.sets[0], list(self._aims())
         if not aims:
             return crowd.quantile()
@@ -136,8 +137,8 @@ class Settled:
         return crowd.best(aims, groups)
 
     def _aims(self) -> Iterator[AggregateNoise]:
-        """Of the aggregates that add up rows, each by its own noise; of averages where it is told what a bound
-        leaves out."""
+        """Of the aggregates that add up rows, each by its own noise; of averages where it is told what a
+        bound leaves out."""
         plan = self.plan
         measures = plan.sets[0].measures
         for aggregate, stands in zip(plan.query.aggregates, plan.stands, strict=True):

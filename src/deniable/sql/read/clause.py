@@ -71,7 +71,8 @@ NOTHING = PrivacyClause()
 def without_clause(text: str) -> tuple[str, PrivacyClause]:
     """The text without its clauses, which become spaces, and what they say.
 
-    >>> text, clause = without_clause("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = .5) COUNT(*) FROM t")
+    >>> query = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = .5) COUNT(*) FROM t"
+    >>> text, clause = without_clause(query)
     >>> " ".join(text.split()), clause.epsilon
     ('SELECT COUNT(*) FROM t', Fraction(1, 2))
     """

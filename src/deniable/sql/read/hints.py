@@ -73,8 +73,8 @@ def of_text(text: str, names: Iterable[str] = ()) -> str:
     >>> of_text("SELECT TOP 10 ward FROM visits")
     "Write LIMIT 10 at the end. Write it in DuckDB's SQL."
     """
-    found = ((pattern.search(text), way_out) for pattern, way_out in _TEXTS)
-    hint = next((way_out.format(*match.groups()) for match, way_out in found if match), "")
+    matches = ((pattern.search(text), way_out) for pattern, way_out in _TEXTS)
+    hint = next((way_out.format(*match.groups()) for match, way_out in matches if match), "")
     names = tuple(names)
     hint = hint or of_keywords(text, names) or of_names(text, names)
     return " ".join(part for part in (hint, "Write it in DuckDB's SQL.") if part)
@@ -87,10 +87,13 @@ def of_keywords(text: str, names: Iterable[str]) -> str:
     'In SQL alter is a word of its own; a column of that name stands in double quotes: "Alter".'
     """
     words = {word.lower() for word in _WORD.findall(_IN_QUOTES.sub("''", text))}
-    said = [name for name in sorted(set(names)) if name.lower() in words and _is_keyword(name)]
-    if not said:
+    keywords = [name for name in sorted(set(names)) if name.lower() in words and _is_keyword(name)]
+    if not keywords:
         return ""
-    return f'In SQL {said[0].lower()} is a word of its own; a column of that name stands in double quotes: "{said[0]}".'
+    return (
+        f"In SQL {keywords[0].lower()} is a word of its own; a column of that name stands in double "
+        f'quotes: "{keywords[0]}".'
+    )
 
 
 def _is_keyword(name: str) -> bool:
@@ -107,11 +110,13 @@ def of_names(text: str, names: Iterable[str]) -> str:
 
     >>> of_names("SELECT AVG(Length of stay) FROM visits", ["Length of visit", "Length of stay (days)"])
     'Names with other characters than letters, digits and _ stand in double quotes: "Length of stay (days)".'
-    >>> of_names("SELECT COUNT(*) FROM ward stays", ["ward_stays"]), of_names("SELECT COUNT(*) FROM x", ["a b"])
-    ('Did you mean ward_stays?', '')
+    >>> of_names("SELECT COUNT(*) FROM ward stays", ["ward_stays"])
+    'Did you mean ward_stays?'
+    >>> of_names("SELECT COUNT(*) FROM x", ["a b"])
+    ''
     """
-    unquoted = _IN_QUOTES.sub("''", text)
-    matches = [(_words_said(unquoted, name), name) for name in sorted(set(names))]
+    bare_text = _IN_QUOTES.sub("''", text)
+    matches = [(_words_said(bare_text, name), name) for name in sorted(set(names))]
     most, name = max(matches, default=(0, ""), key=lambda match: match[0])
     if not most:
         return ""
@@ -161,7 +166,10 @@ def of_column(node: exp.Column, names: Iterable[str]) -> str:
 def of_struct_field(name: str) -> str:
     """How a field of a struct column can be asked."""
     line = f'"{name}": {{type: text}}' if len(name) <= 60 and name.isprintable() else '"a.b": {type: text}'
-    return f"A field of a struct column is declared by the owner as a column of its own, like {line} in the schema."
+    return (
+        f"A field of a struct column is declared by the owner as a column of its own, like {line} in the "
+        "schema."
+    )
 
 
 def of_table(name: str, names: Iterable[str]) -> str:

@@ -50,8 +50,8 @@ def parse(text: str) -> exp.Query:
 
     >>> parse("SELECT COUNT(*) FROM visits; DROP TABLE visits")
     Traceback (most recent call last):
-    deniable.errors.InvalidQuery: Expected one statement, got more than one. Ask them one by one. No data was read ...
-    """
+    deniable.errors.InvalidQuery: Expected one statement, got more than one. Ask them one by one. No data was
+    read ..."""
     tree = syntax(text)
     check_nodes(tree)
     if not isinstance(tree, (exp.Select, exp.Union, exp.Subquery)):
@@ -124,7 +124,10 @@ def _check_text(text: str) -> None:
 
 
 _INSTEAD = {
-    "PIVOT": "Write SELECT a, COUNT(*) FILTER (WHERE b = 'x') AS x, COUNT(*) FILTER (WHERE b = 'y') AS y FROM … GROUP BY a."
+    "PIVOT": (
+        "Write SELECT a, COUNT(*) FILTER (WHERE b = 'x') AS x, COUNT(*) FILTER (WHERE b = 'y') AS y FROM "
+        "… GROUP BY a."
+    )
 }
 """What to write for a statement that is none of these."""
 
@@ -426,7 +429,8 @@ PARTS: dict[str, tuple[str, str]] = {
     "sample": ("SAMPLE", "Sampling spends privacy's benefit on nothing here; ask about all rows."),
     "pivots": (
         "PIVOT of private rows",
-        "Count first: WITH t AS (SELECT a, b, COUNT(*) AS n FROM … GROUP BY a, b) SELECT * FROM t PIVOT (SUM(n) FOR b IN (…)).",
+        "Count first: WITH t AS (SELECT a, b, COUNT(*) AS n FROM … GROUP BY a, b) SELECT * FROM t PIVOT "
+        "(SUM(n) FOR b IN (…)).",
     ),
     "into": ("INTO", "Answers come back; nothing is written."),
     "locks": ("FOR UPDATE", "Nothing is locked."),

@@ -112,8 +112,8 @@ class _Answer:
         order = tuple(self._order(translator, outputs))
         limit, offset = (_number(self.select.args.get(part), part) for part in ("limit", "offset"))
         relation, keys, aggregates = self._columns()
-        marked = tuple(self._with_marks(group) for group in sets)
-        return Query(relation, keys, aggregates, tuple(outputs), marked, test, order, limit, offset or 0)
+        marked_sets = tuple(self._with_marks(group) for group in sets)
+        return Query(relation, keys, aggregates, tuple(outputs), marked_sets, test, order, limit, offset or 0)
 
     def _columns(self) -> tuple[Relation, tuple[Key, ...], tuple[Aggregate, ...]]:
         """The relation with the columns that are read and no others; subqueries in

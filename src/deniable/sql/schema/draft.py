@@ -10,9 +10,10 @@ from deniable.sql.schema.file import inline
 from deniable.sql.tree import Kind
 
 HEAD = """\
-# What analysts may ask about, and what is public knowledge. Made from the names and types of columns; no row was read.
-# Review every line: all that stands here may be seen by analysts, so write down only what is known without the data.
-# Raise the version when the data changes: a question that was answered is answered from memory within one version.
+# What analysts may ask about, and what is public knowledge. Made from the names and types of columns; no row
+# was read. Review every line: all that stands here may be seen by analysts, so write down only what is known
+# without the data. Raise the version when the data changes: a question that was answered is answered from
+# memory within one version.
 """
 UNIT = (
     "    # Who is protected: the column whose every value is one person. Without it one row is protected.\n"

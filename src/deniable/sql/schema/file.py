@@ -52,7 +52,8 @@ def load(path: str | Path) -> Schema:
 def parse(text: str) -> Schema:
     """The schema in a text.
 
-    >>> schema = parse("tables: {visits: {unit: id, columns: {id: integer, days: {type: integer, bounds: [0, 60]}}}}")
+    >>> columns = "{id: integer, days: {type: integer, bounds: [0, 60]}}"
+    >>> schema = parse(f"tables: {{visits: {{unit: id, columns: {columns}}}}}")
     >>> schema.tables[0].unit, schema.tables[0].columns[1].upper
     ('id', Fraction(60, 1))
     >>> parse("tables: {visits: {columns: {days: int}}}")

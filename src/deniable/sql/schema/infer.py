@@ -50,9 +50,9 @@ def describe(name: str, source: Any) -> TableInfo:
     """The columns and types of a source as a declared table, from metadata only. CSV
     says nothing of types: all is text.
 
-    Columns that have no meaning here (lists, bytes) are left out; of a struct column its fields are declared, like
-    "address.city". A frame whose types its rows could change is refused: what an analyst may ask would tell of a
-    row. Of structs in a frame, whose fields rows could change as well, none is declared.
+    Columns that have no meaning here (lists, bytes) are left out; of a struct column its fields are
+    declared, like "address.city". A frame whose types its rows could change is refused: what an analyst may
+    ask would tell of a row. Of structs in a frame, whose fields rows could change as well, none is declared.
     """
     where = recognise(source, name)
     if isinstance(where, Frame) and where.loose:

@@ -34,8 +34,8 @@ def declared(schema: Schema, unit: Unit, bounds: Bounds, keys: Keys, version: st
 
 def described(schema: Schema, types: Mapping[str, Type], bounds: Bounds, keys: Keys) -> Schema:
     """The schema with these types, bounds and keys of its columns."""
-    for name, stated in types.items():
-        schema = _changed(schema, name, lambda column, stated=stated: replace(column, type=stated))
+    for name, kind in types.items():
+        schema = _changed(schema, name, lambda column, kind=kind: replace(column, type=kind))
     for name, (lower, upper) in bounds.items():
         schema = _changed(
             schema, name, lambda column, lower=lower, upper=upper: _bounded(column, lower, upper)
@@ -155,8 +155,10 @@ def _protected(table: TableInfo, unit: Unit) -> TableInfo:
     if table.column(str(unit.column_name)) is None:
         raise InvalidParameter(
             f'The table "{table.name}" has no column "{unit.column_name}", so nobody in it could be '
-            f"protected. Nothing was opened. Its columns are: {', '.join(column.name for column in table.columns)}. "
-            "Name one of them, or declare in a schema file that the table is public, or the path from it to the unit."
+            "protected. Nothing was opened. Its columns are: "
+            f"{', '.join(column.name for column in table.columns)}. "
+            "Name one of them, or declare in a schema file that the table is public, or the path from it "
+            "to the unit."
         )
     return replace(table, unit=unit.column_name)
 

@@ -149,8 +149,9 @@ def power(call: Call, args: list[str], dialect: Dialect) -> str:
     def body(a: str, b: str) -> str:
         zero, unity, log = dialect.double(0.0), dialect.double(1.0), f"{b} * ln(abs({a}))"
         return (
-            f"CASE WHEN {a} IS NULL OR {b} IS NULL THEN NULL WHEN {b} = 0 THEN {unity} WHEN {a} = 0 AND {b} > "
-            f"0 THEN {zero} WHEN {a} = 0 THEN NULL WHEN abs({b}) > {dialect.double(1e300)} THEN NULL "
+            f"CASE WHEN {a} IS NULL OR {b} IS NULL THEN NULL WHEN {b} = 0 THEN {unity} "
+            f"WHEN {a} = 0 AND {b} > 0 THEN {zero} WHEN {a} = 0 THEN NULL "
+            f"WHEN abs({b}) > {dialect.double(1e300)} THEN NULL "
             f"WHEN {a} < 0 AND (abs({b}) > {2**52} OR {b} <> floor({b})) THEN NULL "
             f"WHEN abs({b}) < {dialect.double(1e-200)} THEN {unity} WHEN {log} > 709 THEN NULL "
             f"WHEN {log} < -690 THEN {zero} ELSE power({a}, {b}) END"
@@ -183,16 +184,15 @@ def by_bytes(part: str, call: Call, dialect: Dialect) -> str:
 def bucket(call: Call, args: list[str], dialect: Dialect) -> str:
     """Lower edges; compared as doubles where the value is one."""
     edges = [e for e in call.args[1:] if isinstance(e, Literal)]
-    is_float = call.args[0].type.kind is Kind.FLOAT
-    thresholds = [
-        dialect.double(float(e.value)) if is_float else dialect.literal(e.value, e.type)  # type: ignore[arg-type]
-        for e in edges
-    ]
     labels = [dialect.literal(e.value, e.type) for e in edges]
+    thresholds = labels
+    if call.args[0].type.kind is Kind.FLOAT:
+        thresholds = [dialect.double(float(e.value)) for e in edges]  # type: ignore[arg-type]
 
     def body(x: str) -> str:
         inner = " ".join(f"WHEN {x} < {thresholds[i]} THEN {labels[i - 1]}" for i in range(1, len(edges)))
-        return f"CASE WHEN {x} < {thresholds[0]} THEN NULL {inner} WHEN {x} = {thresholds[-1]} THEN {labels[-2]} END"
+        last = f"WHEN {x} = {thresholds[-1]} THEN {labels[-2]}"
+        return f"CASE WHEN {x} < {thresholds[0]} THEN NULL {inner} {last} END"
 
     return dialect.let(args[:1], body)
 

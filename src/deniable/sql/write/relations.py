@@ -66,14 +66,16 @@ def expression(expr: Expr, dialect: Dialect) -> str:
     raise TypeError(f"A reference to a released result cannot be rendered: {expr!r}.")
 
 
-# ------------------------------------------------------------------------------------ a unit's own rows in order
+# -------------------------------------------------------------------------------- a unit's own rows in order
 
 
 def _own_window(of: OwnWindow, dialect: Dialect) -> str:
     keys = ", ".join([dialect.quote(UNIT), *(expression(key, dialect) for key in of.keys)])
     order = [_ordered(each, dialect) for each in of.order]
     order += [text for each in of.ties for text in _tie(each, dialect)]
-    parts = [f"PARTITION BY {keys}", *([f"ORDER BY {', '.join(order)}"] if order else []), of.frame]
+    parts = [f"PARTITION BY {keys}", of.frame]
+    if order:
+        parts.insert(1, f"ORDER BY {', '.join(order)}")
     over = f" OVER ({' '.join(part for part in parts if part)})"
     if of.aggregate is not None:
         return _own(_without_filter(of.aggregate), dialect, over)
@@ -88,15 +90,16 @@ def _ordered(of: Order, dialect: Dialect) -> str:
     """Texts by their bytes, and NULLs where it is said: engines differ in both."""
     by = expression(of.by, dialect)
     by = dialect.by_bytes(by) if of.by.type.kind is Kind.TEXT else by
-    return f"{by} {'DESC' if of.descending else 'ASC'} NULLS {'FIRST' if of.nulls_first else 'LAST'}"
+    direction, nulls = ("ASC", "DESC")[of.descending], ("LAST", "FIRST")[of.nulls_first]
+    return f"{by} {direction} NULLS {nulls}"
 
 
 def _tie(of: Order, dialect: Dialect) -> list[str]:
     """Zeros of both signs are equal floats, but not equal texts."""
     texts = [_ordered(of, dialect)]
     if of.by.type.kind is Kind.FLOAT:
-        written = dialect.by_bytes(dialect.as_text(expression(of.by, dialect)))
-        texts.append(f"{written} ASC NULLS LAST")
+        text = dialect.by_bytes(dialect.as_text(expression(of.by, dialect)))
+        texts.append(f"{text} ASC NULLS LAST")
     return texts
 
 
@@ -105,8 +108,8 @@ def _without_filter(of: Aggregate) -> Aggregate:
     if of.where is None:
         return of
     value = Literal(1, INTEGER) if of.of is None else of.of
-    chosen = Call("case", (of.where, value, Literal(None, value.type)), value.type)
-    return replace(of, of=chosen, where=None)
+    conditional = Call("case", (of.where, value, Literal(None, value.type)), value.type)
+    return replace(of, of=conditional, where=None)
 
 
 # ---------------------------------------------------------------------------------------------- public tables
@@ -205,7 +208,8 @@ def _join(of: Join, dialect: Dialect) -> str:
         on.insert(0, f"l.{dialect.quote(UNIT)} = r.{dialect.quote(UNIT)}")
     left, right = relation(of.left, dialect), relation(of.right, dialect)
     kind = "JOIN" if of.kind is JoinKind.INNER else f"{of.kind.upper()} JOIN"
-    return f"SELECT {_items(of, names, dialect, unit)} FROM ({left}) AS l {kind} ({right}) AS r ON {' AND '.join(on)}"
+    sides = f"({left}) AS l {kind} ({right}) AS r ON {' AND '.join(on)}"
+    return f"SELECT {_items(of, names, dialect, unit)} FROM {sides}"
 
 
 def _per_unit(of: PerUnit, dialect: Dialect) -> str:

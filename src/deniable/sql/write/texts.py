@@ -199,7 +199,10 @@ def full_months(call: Call, args: list[str], dialect: Dialect) -> str:
     def body(a: str, b: str) -> str:
         months = f"({_periods('month', b, dialect)} - {_periods('month', a, dialect)})"
         day, other = (dialect.date_part("day", x) for x in (a, b))
-        early = f"CASE WHEN {b} >= {a} AND {other} < {day} THEN -1 WHEN {b} < {a} AND {other} > {day} THEN 1 ELSE 0 END"
+        early = (
+            f"CASE WHEN {b} >= {a} AND {other} < {day} THEN -1 WHEN {b} < {a} AND {other} > {day} THEN 1 "
+            "ELSE 0 END"
+        )
         return f"CASE WHEN {a} IS NOT NULL AND {b} IS NOT NULL THEN {months} + {early} END"
 
     return dialect.let(args, body)

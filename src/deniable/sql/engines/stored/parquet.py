@@ -31,8 +31,8 @@ FARTHEST = 9 * 10**15
 """Milliseconds around 1970 that fit 64 bits as microseconds."""
 
 TOTAL = frozenset(["NONE", "STRING", "INT", "DATE", "TIMESTAMP", "DECIMAL", "ENUM", "UUID", "FLOAT16"])
-"""Parquet's types of which DuckDB reads every value, within `_limit`. (It checks JSON, and that times are within a
-day.)"""
+"""Parquet's types of which DuckDB reads every value, within `_limit`. (It checks JSON, and that times are
+within a day.)"""
 
 
 def scan(source: Parquet, *, strict: bool = False) -> str:

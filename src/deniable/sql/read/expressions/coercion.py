@@ -26,7 +26,8 @@ class NodeReader(Protocol):
 
 
 _MOMENT = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?"
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?"
+    r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)?"
 )
 
 
@@ -140,13 +141,21 @@ def a_time(expr: Expr, where: str) -> Expr:
 
 
 def whole(node: exp.Expr | None, where: str, low: int, high: int) -> int:
-    sign = -1 if isinstance(node, exp.Neg) else 1
-    inner = node.this if isinstance(node, exp.Neg) else node
-    digits = str(inner.this) if isinstance(inner, exp.Literal) and not inner.is_string else ""
-    value = sign * int(digits) if digits.isdecimal() and len(digits) < 20 else None
+    value = _whole_number(node)
     if value is None or not low <= value <= high:
         refuse(f"{where} expects a whole number from {low} to {high:,}, written as a literal.")
     return value
+
+
+def _whole_number(node: exp.Expr | None) -> int | None:
+    """Of a literal, with or without a minus."""
+    if isinstance(node, exp.Neg):
+        value = _whole_number(node.this)
+        return None if value is None else -value
+    if not isinstance(node, exp.Literal) or node.is_string:
+        return None
+    digits = str(node.this)
+    return int(digits) if digits.isdecimal() and len(digits) < 20 else None
 
 
 def string(node: exp.Expr | None, where: str) -> str:

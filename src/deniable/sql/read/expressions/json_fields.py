@@ -101,8 +101,8 @@ def _path(node: exp.Expr) -> tuple[exp.Expr, list[str]]:
 
 def _keys(path: exp.Expr) -> list[str]:
     if isinstance(path, exp.Literal) and path.is_string:
-        written = string(path, "A path into a JSON text")
-        path = _parsed(written) if written.startswith("$") else _of_one(written)
+        path_text = string(path, "A path into a JSON text")
+        path = _parsed(path_text) if path_text.startswith("$") else _of_one(path_text)
     if not isinstance(path, exp.JSONPath):
         refuse("A path into a JSON text is written as a literal.", _WAY_OUT)
     keys = []

@@ -72,9 +72,8 @@ def part_pattern(given: str, group: int) -> tuple[str, int]:
 def pattern(given: str, *, fold: bool = False) -> Pattern:
     if len(given) > 256:
         refuse("A pattern has at most 256 characters.")
-    if given.startswith("(?i)"):
-        given, fold = given[4:], True
-    reader = _Reader(given, fold)
+    bare = given.removeprefix("(?i)")
+    reader = _Reader(bare, fold or bare != given)
     text = reader.choice(outer=True)
     if reader.rest:
         _refuse("a bracket that is not opened")

@@ -184,7 +184,8 @@ def _found(x: Expr, shape: str) -> Expr:
 
 
 def _extract(of: NodeReader, node: exp.Expr) -> Expr:
-    """regexp_extract(a, 'p' [, 1]): the first match, or what a bracket of it holds; '' where there is none."""
+    """regexp_extract(a, 'p' [, 1]): the first match, or what a bracket of it holds; '' where there is
+    none."""
     x = a_text(of(node.this), "REGEXP_EXTRACT")
     group = node.args.get("group")
     number = 0 if group is None else whole(group, "REGEXP_EXTRACT", 0, 9)

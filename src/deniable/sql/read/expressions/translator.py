@@ -320,16 +320,16 @@ def _trunc(of: Translator, node: exp.Expr) -> Expr:
 def _width_bucket(of: Translator, node: exp.Expr) -> Expr:
     """From 0, below the first of equal parts, to one more than there are parts."""
     x = convert(number(of(node.this), "WIDTH_BUCKET"), FLOAT)
-    low, high = (
-        convert(number(of(node.args[end]), "WIDTH_BUCKET"), FLOAT) for end in ("min_value", "max_value")
-    )
+    ends = [convert(number(of(node.args[end]), "WIDTH_BUCKET"), FLOAT) for end in ("min_value", "max_value")]
     parts = whole(node.args.get("num_buckets"), "The number of parts of WIDTH_BUCKET", 1, MAX_LIST)
-    if not (isinstance(low, Literal) and isinstance(high, Literal)) or not low.value < high.value:  # type: ignore[operator]
+    edges = [end.value for end in ends if isinstance(end, Literal) and isinstance(end.value, float)]
+    if len(edges) != 2 or edges[0] >= edges[1]:
         refuse(
             "WIDTH_BUCKET expects two rising bounds, written as literals.",
             "Write width_bucket(x, 0, 100, 10).",
         )
-    width = Literal((float(high.value) - float(low.value)) / parts, FLOAT)  # type: ignore[arg-type]
+    low, high = ends
+    width = Literal((edges[1] - edges[0]) / parts, FLOAT)
     steps = Call("floor", (Call("divide", (Call("subtract", (x, low), FLOAT), width), FLOAT),), FLOAT)
     at = Call("add", (convert(steps, INTEGER), Literal(1, INTEGER)), INTEGER)
     inside = Call(
@@ -438,7 +438,8 @@ def _edges(edges: list[Expr], *, dates: bool) -> tuple[list[Expr], Type]:
         edges = [convert(e, DATE) for e in edges]
     edges, to = meet(edges, "BUCKET")
     values = [e.value for e in edges if isinstance(e, Literal)]
-    if to.kind not in WHOLE | {Kind.DATE} or any(not a < b for a, b in pairwise(values)):  # type: ignore[operator]
+    is_rising = all(a < b for a, b in pairwise(values))  # type: ignore[operator]
+    if to.kind not in WHOLE | {Kind.DATE} or not is_rising:
         refuse("BUCKET expects rising edges: whole or decimal numbers, or dates.")
     return edges, to
 

@@ -485,14 +485,14 @@ def _of_each_unit(node: exp.SetOperation, sides: list[Scope]) -> Scope:
     """UNION, INTERSECT and EXCEPT of rows that name their unit: a unit's rows are compared with its own
     alone, so that each row of a unit is there once, by the sides that it comes from."""
     _check_sides(node, sides)
-    united = _united(
+    union = _united(
         [_from_side(side, i) for i, side in enumerate(sides)], sides[0].private | sides[1].private
     )
-    *fields, side = united.fields
+    *fields, side = union.fields
     keys = tuple((f.column.name, f.column) for f in fields if f.column is not None)
     ends = tuple((end, Aggregate(Statistic(end[1:]), side.column)) for end in ("_min", "_max"))
-    relation = _on_asked_sides(node, PerUnit(united.relation, keys, ends))
-    return Scope(Project(relation, keys), tuple(fields), united.private)
+    relation = _on_asked_sides(node, PerUnit(union.relation, keys, ends))
+    return Scope(Project(relation, keys), tuple(fields), union.private)
 
 
 def _check_sides(node: exp.SetOperation, sides: list[Scope]) -> None:

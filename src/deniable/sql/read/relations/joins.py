@@ -44,7 +44,8 @@ class Obstacle:
 
 NO_EQUALITY = Obstacle(
     "A join without an equality between its two sides is not answered.",
-    "Use JOIN … ON a.x = b.x; for each of a few days or edges write COUNT(*) FILTER (WHERE x <= DATE '2026-01-01').",
+    "Use JOIN … ON a.x = b.x; for each of a few days or edges write COUNT(*) FILTER (WHERE x <= DATE "
+    "'2026-01-01').",
 )
 
 
@@ -238,12 +239,12 @@ def _mixing(unit: Unit, left: Scope, right: Scope) -> Obstacle:
 
 def _unit_name(scope: Scope) -> str:
     """The unit of a side, as it may be written there; nothing where it has no name."""
-    named = (
+    names = (
         f"{in_quotes(f.table)}.{in_quotes(f.name)}"
         for f in scope.fields
         if f.unit and f.table and not f.hidden
     )
-    return next(named, "")
+    return next(names, "")
 
 
 def _identified(public: Scope, on: list[Field]) -> bool:

@@ -1,11 +1,11 @@
-"""Windows over private rows, each within the rows of one unit: ROW_NUMBER() OVER (PARTITION BY person ORDER BY day).
+"""Windows over private rows, each within the rows of one unit: ROW_NUMBER() OVER (PARTITION BY person ORDER
+BY day).
 
-Why each is sound: the unit is among the keys of PARTITION BY, so what a window says of a row is a function of the
-rows of that row's own unit. It must be a function of their values alone, never of the order in which an engine
-reads them, which other people's rows may change: where rows that are equal in ORDER BY would be told apart, every
-column of the relation follows in ORDER BY. Rows that are equal in all of these are one row written twice, so that
-whichever is numbered first, the numbered rows are the same.
-"""
+Why each is sound: the unit is among the keys of PARTITION BY, so what a window says of a row is a function
+of the rows of that row's own unit. It must be a function of their values alone, never of the order in which
+an engine reads them, which other people's rows may change: where rows that are equal in ORDER BY would be
+told apart, every column of the relation follows in ORDER BY. Rows that are equal in all of these are one row
+written twice, so that whichever is numbered first, the numbered rows are the same."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def with_windows(scope: Scope, select: exp.Select, unit: Unit) -> tuple[Scope, e
     new_select = select.copy()
     new_select.set("expressions", [_named(item) for item in new_select.expressions])
     parts = [*new_select.expressions, *([new_select.args["qualify"]] if qualify is not None else [])]
-    extended = _extended(scope, parts, unit.max_rows)
+    wider = _extended(scope, parts, unit.max_rows)
     if qualify is None:
-        return extended, new_select
-    test = _meant(extended, new_select.args["qualify"].this, aliases(new_select))
+        return wider, new_select
+    test = _meant(wider, new_select.args["qualify"].this, aliases(new_select))
     new_select.set("qualify", None)
-    relation, [where] = hoisted(extended.relation, [condition(extended.rows, test, "QUALIFY")])
+    relation, [where] = hoisted(wider.relation, [condition(wider.rows, test, "QUALIFY")])
     assert where is not None
-    return replace(extended, relation=Filter(relation, where)), new_select
+    return replace(wider, relation=Filter(relation, where)), new_select
 
 
 def _windows(node: exp.Expr) -> Iterator[exp.Window]:
@@ -130,7 +130,7 @@ def _extended(scope: Scope, parts: list[exp.Expr], max_rows: int | None) -> Scop
     )
 
 
-# --------------------------------------------------------------------------------------------------- one window
+# ------------------------------------------------------------------------------------------------- one window
 
 
 def _window(scope: Scope, node: exp.Window, max_rows: int | None) -> _Read:
@@ -171,16 +171,20 @@ def _keys(scope: Scope, node: exp.Window) -> tuple[Expr, ...]:
     units = [part for part in parts if isinstance(part, exp.Column) and scope.find(part).unit]
     if not has_unit(scope.relation):
         refuse(
-            f"{name_of(node)} over private rows would look at other people's, and here each row is a person's.",
-            "Aggregate first, and say it over the result: SELECT a, COUNT(*) AS n, RANK() OVER (ORDER BY n) … "
+            f"{name_of(node)} over private rows would look at other people's, and here each row is a "
+            "person's.",
+            "Aggregate first, and say it over the result: SELECT a, COUNT(*) AS n, RANK() OVER (ORDER BY "
+            "n) … "
             "GROUP BY a.",
         )
     if not units:
         name = next((f.name for f in scope.fields if f.unit), "the unit")
         refuse(
             f"{name_of(node)} over private rows would look at other people's.",
-            f"Within the rows of one it is answered: OVER (PARTITION BY {shown(name)[1:-1]} …). Else aggregate "
-            "first, and say it over the result: SELECT a, COUNT(*) AS n, RANK() OVER (ORDER BY n) … GROUP BY a.",
+            f"Within the rows of one it is answered: OVER (PARTITION BY {shown(name)[1:-1]} …). Else "
+            "aggregate "
+            "first, and say it over the result: SELECT a, COUNT(*) AS n, RANK() OVER (ORDER BY n) … GROUP "
+            "BY a.",
         )
     return tuple(scope.rows(part) for part in parts if part not in units)
 
@@ -232,7 +236,8 @@ def _aggregated(scope: Scope, node: exp.Window, max_rows: int | None) -> _Read:
     if statistic is None or statistic.statistic not in _AGGREGATES:
         refuse(
             f"{name_of(node)} within the rows of one person is not answered.",
-            "Use ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, SUM, AVG, MIN or MAX.",
+            "Use ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, SUM, AVG, MIN or "
+            "MAX.",
         )
     expr = OwnWindow("aggregate", aggregate=statistic, type=aggregate_type(statistic))
     return _Read(expr, inner_bounds(statistic, max_rows))

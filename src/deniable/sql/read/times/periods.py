@@ -32,8 +32,8 @@ _UNITS: dict[str, tuple[str, int]] = {
     "microsecond": ("micros", 1),
 }
 _SHORT = {
-    "y": "year", "yr": "year", "yyyy": "year", "q": "quarter", "qtr": "quarter", "mon": "month", "w": "week", "wk": "week",
-    "d": "day", "h": "hour", "hr": "hour", "min": "minute", "sec": "second", "m": "minute",
+    "y": "year", "yr": "year", "yyyy": "year", "q": "quarter", "qtr": "quarter", "mon": "month",
+    "w": "week", "wk": "week", "d": "day", "h": "hour", "hr": "hour", "min": "minute", "sec": "second", "m": "minute",
     "ms": "millisecond", "us": "microsecond", "dayofmonth": "day", "weekofyear": "week", "isoweek": "week",
 }  # fmt: skip
 
@@ -92,13 +92,16 @@ def _interval(node: exp.Interval) -> Period:
     unit, of = node.args.get("unit"), node.this
     while isinstance(of, exp.Paren):
         of = of.this
-    sign = "-" if isinstance(of, exp.Neg) else ""
-    of = of.this if isinstance(of, exp.Neg) else of
+    sign = ""
+    if isinstance(of, exp.Neg):
+        sign, of = "-", of.this
     if not isinstance(of, exp.Literal):
         _refuse("")
     text = sign + str(of.this)
     # DAY (3) says how many digits there may be, which a literal shows.
-    name = unit.key if isinstance(unit, exp.Func) else str(unit.name) if unit is not None else ""
+    name = ""
+    if unit is not None:
+        name = unit.key if isinstance(unit, exp.Func) else str(unit.name)
     return written(f"{text} {name}")
 
 
