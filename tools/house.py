@@ -20,7 +20,7 @@ import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from types import FrameType
@@ -173,6 +173,11 @@ class Module:
     name: str
     path: Path
 
+    @property
+    def package(self) -> str:
+        """The first-level package or module that it is in."""
+        return f"{self.name}.".split(".")[1]
+
     @cached_property
     def text(self) -> str:
         return self.path.read_text(encoding="utf-8")
@@ -279,13 +284,15 @@ def circle() -> list[str]:
     return []
 
 
+@cache
 def source() -> list[Module]:
+    """Every module; read and parsed once."""
     return [Module(name, path) for name, path in modules().items()]
 
 
 def of_packages(house: list[Module], packages: tuple[str, ...]) -> list[Module]:
     """Those of some first-level packages, like "sql"."""
-    return [module for module in house if module.name.split(".")[1:2] and module.name.split(".")[1] in packages]
+    return [module for module in house if module.package in packages]
 
 
 def complex_functions(house: list[Module]) -> list[str]:
@@ -335,7 +342,9 @@ def of_code() -> list[Measure]:
     worst = max(complexity(function) for module in in_sql for function in module.functions)
     sizes = [len(module.lines) for module in house]
     return [
-        Measure("greatest complexity of a function in sql/", worst, COMPLEX, places=complex_functions(in_sql)),
+        Measure(
+            "greatest complexity of a function in sql/", worst, COMPLEX, places=complex_functions(in_sql)
+        ),
         _of_places("functions of a complexity over 12, everywhere", complex_functions(house)),
         Measure("files in one folder of sql/, most", max(folders(in_sql).values()), FILES),
         Measure(

@@ -63,7 +63,9 @@ class Curator(Original):
     def __repr__(self) -> str:
         """Tables, whom they protect, the limit, and the schemas that were found beside the data."""
         tables = ", ".join(table.name for table in self.schema.tables)
-        files = f"; schema: {', '.join(path.name for path in self.schema_files)}" if self.schema_files else ""
+        files = ""
+        if self.schema_files:
+            files = f"; schema: {', '.join(path.name for path in self.schema_files)}"
         try:
             limit = f"limit {self.account.limit}, spent ε = {numbers.up(self.account.spent().epsilon)}"
         except DeniableError:

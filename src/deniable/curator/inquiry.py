@@ -162,7 +162,9 @@ class Inquiry(Original):
         confidence, errors = quote.terms.confidence, quote.expected()
         refusal = None if free else would.refusal
         fits = would.fits or free
-        more = None if self._of is None else account.times(quote.loss, delta=quote.at)
+        more = None
+        if self._of is not None:
+            more = account.times(quote.loss, delta=quote.at)
         shares = (*quote.shares(), *self._better_account(quote))
         return Preview(
             quote.epsilon, quote.delta, errors, confidence, fits, free, would.left, refusal, more, shares
@@ -373,8 +375,12 @@ class Inquiry(Original):
         at = None if by_curve else cost.delta
         key = answer_key(self._desk, asked, terms)
         epsilon, delta = above(cost.charge.epsilon), above(cost.charge.delta)
-        own = own_block(asked.blocks[0]) if after is None else None
-        block = None if own is None else _key(self._desk, "blocks", (own.query,), terms)
+        own = None
+        if after is None:
+            own = own_block(asked.blocks[0])
+        block = None
+        if own is not None:
+            block = _key(self._desk, "blocks", (own.query,), terms)
         return Quote(mechanism, after, terms, loss, key, at, epsilon, delta, block, own)
 
     # -------------------------------------------------------------------------------------------- the answer
@@ -476,7 +482,9 @@ def answer_key(desk: Desk, asked: SplitQuery | Query, terms: Terms) -> str:
     """What makes two questions the same: never the data itself, only where it lies and what its owner says
     its version is. What is said over released blocks is no part of it: that is computed anew."""
     blocks = asked.blocks if isinstance(asked, SplitQuery) else (asked,)
-    kind = "answer" if isinstance(asked, Query) or asked.after is None else "blocks"
+    kind = "blocks"
+    if isinstance(asked, Query) or asked.after is None:
+        kind = "answer"
     return _key(desk, kind, blocks, terms)
 
 

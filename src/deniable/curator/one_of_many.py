@@ -116,7 +116,11 @@ def total_of(limit: Budget, epsilon: Number | None, delta: Number | None) -> Bud
     """What all of them may cost; None where that is the whole limit."""
     if epsilon is None and delta is None:
         return None
-    return Budget(limit.epsilon if epsilon is None else epsilon, limit.delta if delta is None else delta)
+    if epsilon is None:
+        epsilon = limit.epsilon
+    if delta is None:
+        delta = limit.delta
+    return Budget(epsilon, delta)
 
 
 def check_of(of: object, within: object) -> int:

@@ -165,11 +165,15 @@ def _all(pick: Callable[[list[Fraction]], Fraction], ends: Sequence[Fraction | N
 
 def _any(pick: Callable[[list[Fraction]], Fraction], ends: Sequence[Fraction | None]) -> Fraction | None:
     finite_ends = [end for end in ends if end is not None]
-    return pick(finite_ends) if finite_ends else None
+    if finite_ends:
+        return pick(finite_ends)
+    return None
 
 
 def _plus(a: Fraction | None, b: Fraction | None) -> Fraction | None:
-    return None if a is None or b is None else a + b
+    if a is None or b is None:
+        return None
+    return a + b
 
 
 def _minus(x: Interval) -> Interval:
@@ -188,7 +192,9 @@ def _multiply(args: list[Interval], call: Call) -> Interval:
     a, b = args
     if a.bounds is None or b.bounds is None:
         is_positive = all(x.lower is not None and x.lower >= 0 for x in args)
-        return Interval(Fraction(0), None) if is_positive else EVERYTHING
+        if is_positive:
+            return Interval(Fraction(0), None)
+        return EVERYTHING
     ends = [x * y for x in a.bounds for y in b.bounds]
     return Interval(min(ends), max(ends))
 
@@ -241,7 +247,9 @@ def _outward(x: Interval, by: Fraction) -> Interval:
 
 def _round(args: list[Interval], call: Call) -> Interval:
     digits = call.args[1]
-    places = int(digits.value) if isinstance(digits, Literal) and isinstance(digits.value, int) else 0
+    places = 0
+    if isinstance(digits, Literal) and isinstance(digits.value, int):
+        places = int(digits.value)
     return _cells(args[0], Fraction(1, 10**places))
 
 

@@ -143,7 +143,9 @@ def _float(value: Value, to: Type) -> Value:
     if isinstance(value, str) and not re.fullmatch(FLOAT_TEXT, value):
         return None
     number = float(value) if isinstance(value, (int, float, Decimal, str)) else math.nan
-    return number if math.isfinite(number) else None
+    if math.isfinite(number):
+        return number
+    return None
 
 
 def _text(value: Value, to: Type) -> Value:
@@ -175,7 +177,9 @@ def _timestamp(value: Value, to: Type) -> Value:
         return None
     if isinstance(value, date) and not isinstance(value, datetime):
         return datetime(value.year, value.month, value.day)
-    return value if isinstance(value, datetime) else None
+    if isinstance(value, datetime):
+        return value
+    return None
 
 
 _READ = {

@@ -240,6 +240,11 @@ class Answer(Release[pa.Table]):
         """The answer that a ledger kept, to whom paid for it by `entry`; its seal has been checked. Only who
         has paid before is told that it was given before."""
         content = json.loads(kept.content)
+        left_out, bounding = NOTHING, None
+        if "left_out" in content:
+            left_out = _unpacked(content["left_out"])
+        if content.get("bounding"):
+            bounding = Bounding(**content["bounding"])
         return cls(
             value=_unpacked(content["value"]),
             loss=kept.loss,
@@ -253,8 +258,8 @@ class Answer(Release[pa.Table]):
             delta=content["delta"],
             bounds={name: (pair[0], pair[1]) for name, pair in content["bounds"].items()},
             again=again,
-            left_out=_unpacked(content["left_out"]) if "left_out" in content else NOTHING,
-            bounding=Bounding(**content["bounding"]) if content.get("bounding") else None,
+            left_out=left_out,
+            bounding=bounding,
         )
 
 

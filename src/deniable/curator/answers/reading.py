@@ -30,7 +30,9 @@ def explained(answer: Answer, plans: Sequence[Plan], after: Afterwards | None, n
     else:
         notes, columns = (), frozenset(_direct(after))
     read = replace(answer, remarks=notes)
-    return cut(read, columns) if nonnegative else read
+    if nonnegative:
+        return cut(read, columns)
+    return read
 
 
 # ------------------------------------------------------------------------------------ what cannot be negative
@@ -93,8 +95,12 @@ def _ends(plan: Plan) -> list[str]:
         if statistic not in _ENDS:
             continue
         word, side = _ENDS[statistic]
-        rows = None if plan.chooses else rank_error(plan, index, float(plan.terms.beta))
-        few = "a few rows" if rows is None else f"{rows:,.0f} rows"
+        rows = None
+        if not plan.chooses:
+            rows = rank_error(plan, index, float(plan.terms.beta))
+        few = "a few rows"
+        if rows is not None:
+            few = f"{rows:,.0f} rows"
         notes.append(
             f"{statistic.upper()} in {name} is nobody's own value: no more than {few} lie {side} it "
             "(probability "

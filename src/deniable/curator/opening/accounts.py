@@ -283,7 +283,9 @@ def open_account(
             "changed. Leave limit= (--limit) out, or raise it: curator.account.raise_limit(…), or `deniable "
             "ledger raise`."
         )
-    own = None if analyst is None else accounts.get(names.part(name, analyst))
+    own = None
+    if analyst is not None:
+        own = accounts.get(names.part(name, analyst))
     if own is None:
         return ledger.account(name, analyst=analyst)
     return part_of(ledger, own, name, analyst)

@@ -102,7 +102,9 @@ class _Arithmetic:
                 return self._chosen(node)
             case exp.Nullif() if not self._noisy(node.expression):
                 inner = self.of(node.this)
-                return None if inner is None else _where(node, inner)
+                if inner is None:
+                    return None
+                return _where(node, inner)
             case exp.Neg() | exp.Cast() | exp.TryCast() | exp.Round() | exp.Floor() | exp.Ceil():
                 return self._of_one(node)
             case exp.Add() | exp.Sub() | exp.Mul() | exp.Div():
@@ -264,8 +266,10 @@ def _exact(node: exp.Expr) -> Ends:
 
 def _branch(node: exp.Expr, at: int | None) -> exp.Expr:
     """One WHEN of a CASE; IF (a, b, c) is its own branch, and so is what has no condition."""
-    branches = node.args.get("ifs")
-    return node if at is None or not branches else branches[at]
+    branches: list[exp.Expr] = node.args.get("ifs") or []
+    if at is None or not branches:
+        return node
+    return branches[at]
 
 
 def _put_in(node: exp.Expr, interval: Ends, reach: Reach) -> Ends:

@@ -165,7 +165,9 @@ class _Rows:
         if any(name in base.keys and name not in key_items for name, _ in items):
             return cls(False)
         rows = replace(base, keys=base.keys | key_items)
-        return rows if rows._choose(select) else cls(False)
+        if rows._choose(select):
+            return rows
+        return cls(False)
 
     @classmethod
     def _of_table(cls, table: str, columns: AnswerColumns) -> _Rows:
@@ -318,8 +320,9 @@ def _read(node: exp.Expr, names: Names) -> AnswerColumns | None:
 
 
 def _given_names(alias: exp.Expr | None) -> list[str]:
-    columns = (alias.args.get("columns") or []) if isinstance(alias, exp.TableAlias) else []
-    return [str(column.name) for column in columns]
+    if not isinstance(alias, exp.TableAlias):
+        return []
+    return [str(column.name) for column in alias.args.get("columns") or []]
 
 
 def _renamed(columns: AnswerColumns | None, alias: exp.Expr | None) -> AnswerColumns | None:
@@ -378,7 +381,8 @@ def _noisy(table: str, column: AnswerColumn) -> Noisy | None:
 def _scalar(query: exp.Expr, names: Names) -> Noisy | None:
     """A query in brackets that is one number: its ends are two queries more. None where they do not
     follow."""
-    body, columns = annotated(query.this if isinstance(query, exp.Subquery) else query, names)
+    inside = query.this if isinstance(query, exp.Subquery) else query
+    body, columns = annotated(inside, names)
     if columns is None or len(columns) != 1 or columns[0].reach is None:
         return None
     sides = []

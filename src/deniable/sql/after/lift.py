@@ -292,7 +292,9 @@ def _aggregate_name(node: exp.Expr) -> str:
     """As an answer names it: count, avg_days."""
     of = node.this if isinstance(node, (exp.Filter, exp.WithinGroup)) else node
     columns = list(dict.fromkeys(str(c.name) for c in node.find_all(exp.Column)))
-    distinct = "_distinct" if isinstance(of.this, exp.Distinct) else ""
+    distinct = ""
+    if isinstance(of.this, exp.Distinct):
+        distinct = "_distinct"
     return "_".join([name_of(of).lower() + distinct, *(columns if len(columns) == 1 else [])])
 
 

@@ -197,7 +197,7 @@ def _line(parts: Sequence[NoisyInteger], grid: Grid | None) -> LinearForm:
     if grid is None:
         return parts[0].form
     unit = parts[0].form.times(grid.unit)
-    total = LinearForm(unit.value, unit.terms, Fraction(0) if grid.exact else ROUNDED_ROWS * grid.unit / 2)
+    total = LinearForm(unit.value, unit.terms, ROUNDED_ROWS * grid.rounding)
     if len(parts) < 2:
         return total
     return total.plus(parts[1].form.times(grid.origin))
@@ -229,7 +229,10 @@ def ranged(form: LinearForm, beta: float, side: int = 1, scope: RowScope = ALL) 
     low, high = form.ends(beta)
     base = form.counted or form
     hidden = abs(base.value) * scope.hidden
-    low, high = (low - hidden if side <= 0 else low), (high + hidden if side >= 0 else high)
+    if side <= 0:
+        low -= hidden
+    if side >= 0:
+        high += hidden
     value = base.value * scope.factor
     return Cell(value, nearest(min(low, value)), nearest(max(high, value)))
 
@@ -242,10 +245,11 @@ def mean(part: NoisyInteger, grid: Grid, rows: NoisyInteger, beta: float) -> Cel
     least, most = grid.lower * grid.scale, grid.upper * grid.scale
     value = max(least, min(most, grid.origin + grid.unit * part.value / rows.value))
     between = Fraction(grid.low), Fraction(grid.high)
-    ends = _means(part, rows, beta, between) if rows.left_out is None else _told(part, rows, beta, between)
+    interval = _means if rows.left_out is None else _told
+    ends = interval(part, rows, beta, between)
     if ends is None:
         return Cell(value)
-    slack = Fraction(0) if grid.exact else grid.unit / 2
+    slack = grid.rounding
     low, high = grid.origin + grid.unit * ends[0] - slack, grid.origin + grid.unit * ends[1] + slack
     low, high = max(least, min(low, most)), min(most, max(high, least))
     return Cell(max(low, min(high, value)), float(low), float(high))
@@ -255,10 +259,10 @@ def _told(part: NoisyInteger, rows: NoisyInteger, beta: float, between: Ends) ->
     """Of all rows up to M of a unit. The mean of what counts, moved towards either bound as far as the rows
     that are left out could move it, if every one of them lay there. And sum over count, both with what is
     left out, where that is told of the sum: two ways, of which each fails with probability β/2."""
-    share = beta if part.left_out is None else beta / 2
-    pairs = [_moved(part, rows, share, between)]
-    if part.left_out is not None:
-        pairs.append(_means(part, rows, share, between))
+    if part.left_out is None:
+        pairs = [_moved(part, rows, beta, between)]
+    else:
+        pairs = [way(part, rows, beta / 2, between) for way in (_moved, _means)]
     intervals = [ends for ends in pairs if ends is not None]
     if not intervals:
         return None
@@ -285,7 +289,9 @@ def _moved(part: NoisyInteger, rows: NoisyInteger, beta: float, between: Ends) -
 def _whole(part: NoisyInteger) -> tuple[LinearForm, LinearForm]:
     """What counts, and that with what is left out."""
     base = part.counted.form
-    return base, base if part.left_out is None else base.plus(part.left_out.form)
+    if part.left_out is None:
+        return base, base
+    return base, base.plus(part.left_out.form)
 
 
 def _means(part: NoisyInteger, rows: NoisyInteger, beta: float, between: Ends) -> Ends | None:
@@ -336,7 +342,9 @@ def _spread_interval(
         return None
     cut = 1 if grid.shift else 0
     # A value rounded by half a unit at |u| ≤ top has its square moved by at most top + ¼, its mean by ½.
-    slack = Fraction(0) if grid.exact else grid.unit**2 * (grid.top + Fraction(1, 4))
+    slack = Fraction(0)
+    if not grid.exact:
+        slack = grid.unit**2 * (grid.top + Fraction(1, 4))
     worth, middle = grid.unit**2 * (1 << grid.shift), grid.square_centre
     means = [grid.unit * end for end in firsts]
     squares = [mean * mean for mean in means]

@@ -82,7 +82,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float | Decimal) and not math.isfinite(value):
         return None
     fraction = Fraction(value)
-    return fraction if abs(fraction) <= _LARGEST else None
+    if abs(fraction) <= _LARGEST:
+        return fraction
+    return None
 
 
 def _call(op: str, args: list[Cell], type_: Type) -> Cell:
@@ -121,7 +123,9 @@ def _strict(of: Callable[..., Any]) -> Callable[..., Any]:
     """NULL if any argument is."""
 
     def strictly(type_: Type, *args: Any) -> Any:
-        return None if any(arg is None for arg in args) else of(*args)
+        if any(arg is None for arg in args):
+            return None
+        return of(*args)
 
     return strictly
 
@@ -177,7 +181,9 @@ def _in(type_: Type, a: Any, *rest: Any) -> bool | None:
 
 def _cast(type_: Type, x: Any) -> Any:
     if x is None or type_.kind is Kind.FLOAT:
-        return Fraction(x) if isinstance(x, bool) else x
+        if isinstance(x, bool):
+            return Fraction(x)
+        return x
     if type_.kind is Kind.INTEGER:
         return _round(Fraction(x))
     if type_.kind is Kind.DECIMAL:
@@ -368,7 +374,9 @@ def written(value: Any, type_: Type) -> Any:
     if value is None:
         return None
     if isinstance(value, bool):
-        return value if type_.kind is Kind.BOOLEAN else None
+        if type_.kind is Kind.BOOLEAN:
+            return value
+        return None
     match type_.kind:
         case Kind.INTEGER | Kind.DECIMAL if not isinstance(value, Fraction):
             return None
@@ -379,9 +387,13 @@ def written(value: Any, type_: Type) -> Any:
             # From its text: arithmetic of decimals rounds to the digits of Python's context.
             return Decimal(f"{max(1 - 10**38, min(10**38 - 1, units))}E-{type_.scale}")
         case Kind.FLOAT:
-            return held(value) if isinstance(value, Fraction) else None
+            if isinstance(value, Fraction):
+                return held(value)
+            return None
         case Kind.DATE | Kind.TIMESTAMP:
-            return value if isinstance(value, date | datetime) else None
+            if isinstance(value, date | datetime):
+                return value
+            return None
         case _:
             if type_.kind is Kind.TEXT:
                 return str(_shown(value))

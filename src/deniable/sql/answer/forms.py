@@ -61,7 +61,9 @@ def form(expr: Expr, known: Known) -> LinearForm | None:
             return form(arg, known)
         case Call("negate", (arg,), _):
             inner = form(arg, known)
-            return None if inner is None else inner.times(Fraction(-1))
+            if inner is None:
+                return None
+            return inner.times(Fraction(-1))
         case Call("add" | "subtract" | "multiply" | "divide" as op, (left, right), _):
             return _joined(op, form(left, known), form(right, known))
     return None

@@ -134,7 +134,9 @@ class GroupReader:
         crowd = self.settled.crowd
         if crowd is None or not self.plan.tells:
             return ALL
-        hidden = Fraction(0) if self.plan.terms.most_rows else crowd.hidden
+        hidden = Fraction(0)
+        if not self.plan.terms.most_rows:
+            hidden = crowd.hidden
         return RowScope(crowd.factor(self.settled.limit.rows), hidden)
 
     @cached_property
@@ -158,7 +160,9 @@ class GroupReader:
         ):
             return None
         [(worth, noise)] = form.terms.values()
-        return (worth, noise) if isinstance(noise, Noise) else None
+        if isinstance(noise, Noise):
+            return (worth, noise)
+        return None
 
     def _form(self, aggregate: int, group: Released) -> LinearForm | None:
         if self._ranked(aggregate):
@@ -176,7 +180,9 @@ class GroupReader:
     def _integer(self, position: int, noisy: NoisyMeasure, group: Released) -> NoisyInteger:
         noise = noisy.noise if isinstance(noisy.noise, Noise) else 0
         beyond = self._places.get(noisy.measure)
-        rest = None if beyond is None else self._integer(beyond, self._measures(group)[beyond], group)
+        rest = None
+        if beyond is not None:
+            rest = self._integer(beyond, self._measures(group)[beyond], group)
         worth = noisy.measure.worth(self.footprint)
         return NoisyInteger(group.numbers[position], noise, worth, position, rest)
 
@@ -197,7 +203,7 @@ def _quantile(cell: int, bracket: tuple[int, int] | None, grid: Grid, level: Fra
     if bracket is None and level not in (0, 1):
         return Cell(grid.origin + grid.unit * cell)
     low, high = bracket or ((cell, grid.high) if level else (0, cell))
-    slack = Fraction(0) if grid.exact else grid.unit / 2
+    slack = grid.rounding
     bottom, top = grid.lower * grid.scale, grid.upper * grid.scale
     value, under, over = (grid.origin + grid.unit * at for at in (max(low, min(cell, high)), low, high))
     return Cell(value, float(max(bottom, under - slack)), float(min(top, over + slack)))

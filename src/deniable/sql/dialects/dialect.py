@@ -182,7 +182,9 @@ class Dialect(Readings):
     def float_result(self, op: str, a: str, b: str, *, fits: bool) -> str:
         """A sum, difference or product of doubles, NULL where it is not finite; `fits` where it always is."""
         result = f"({a} {SIGNS[op]} {b})"
-        return result if fits else self.finite(result)
+        if fits:
+            return result
+        return self.finite(result)
 
     @abstractmethod
     def ratio(self, a: str, b: str) -> str:

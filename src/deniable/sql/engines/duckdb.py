@@ -84,18 +84,21 @@ def _reading(table: TableInfo) -> Iterator[None]:
         raise DataError(f'The table "{table.name}" cannot be read: {_mended(str(error))}') from error
 
 
+_BAD_ENCODING = (
+    "Save the file in UTF-8, like `iconv -f latin1 -t utf-8 old.csv > new.csv`, or from a spreadsheet as CSV "
+    "UTF-8."
+)
+_BAD_LINES = (
+    "Every line needs as many fields as the header, and a field with the separator in it stands in double "
+    "quotes. The separator is that of the header, or CSV(path, delimiter=…)."
+)
+
+
 def _mended(text: str) -> str:
     """What DuckDB says of a CSV file, with a way out that exists here in place of options that do not."""
     if "CSV Error" not in text:
         return text
-    way_out = (
-        "Save the file in UTF-8, like `iconv -f latin1 -t utf-8 old.csv > new.csv`, or from a spreadsheet "
-        "as CSV UTF-8."
-        if "utf-8" in text
-        else "Every line needs as many fields as the header, and a field with the separator in it stands in "
-        "double quotes. "
-        "The separator is that of the header, or CSV(path, delimiter=…)."
-    )
+    way_out = _BAD_ENCODING if "utf-8" in text else _BAD_LINES
     finding = re.split(r"\n+Possible ", text)[0]
     return f"{finding}\n{way_out}"
 

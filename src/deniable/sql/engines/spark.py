@@ -143,14 +143,14 @@ def _inside(path: Path, kind: Any) -> list[tuple[Path, str]]:
     return [each for place, of in places for each in ((place, of.simpleString()), *_inside(place, of))]
 
 
+def _session_of(source: Source) -> Any:
+    if isinstance(source, SparkFrame):
+        return source.frame.sparkSession
+    return getattr(source, "session", None)
+
+
 def _session(sources: Mapping[str, Source]) -> Any:
-    sessions = {
-        id(session): session
-        for source in sources.values()
-        for session in [
-            source.frame.sparkSession if isinstance(source, SparkFrame) else getattr(source, "session", None)
-        ]
-    }
+    sessions = {id(session): session for session in map(_session_of, sources.values())}
     (session,) = sessions.values() if len(sessions) == 1 else (None,)
     if not hasattr(session, "_jsparkSession"):
         raise InvalidParameter(

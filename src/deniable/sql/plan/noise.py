@@ -93,11 +93,8 @@ def laplace(sensitivity: IntegerSensitivity, epsilon: Fraction) -> Noise:
 def gaussian(sensitivity: IntegerSensitivity, rho: Fraction) -> Noise:
     """The least Gaussian noise that is `rho`-zCDP, σ = √(l2²/2ρ), rounded up."""
     square = Fraction(sensitivity.l2_squared) / (2 * rho)
-    return Noise(
-        Family.GAUSSIAN,
-        _stated(math.isqrt(math.ceil(square)) + 1 if square > 2**40 else root_up(square)),
-        sensitivity,
-    )
+    scale = root_up(square) if square <= 2**40 else math.isqrt(math.ceil(square)) + 1
+    return Noise(Family.GAUSSIAN, _stated(scale), sensitivity)
 
 
 def _stated(scale: Number) -> Number:

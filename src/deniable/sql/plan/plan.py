@@ -147,7 +147,9 @@ class Plan:
             people = [] if classes is None else [classes.loss]
             return _composed([*(loss for measure in noisy for loss in measure.losses), *others, *people])
         if not others:
-            people_rho = Fraction(0) if classes is None else classes.noise.rho
+            people_rho = Fraction(0)
+            if classes is not None:
+                people_rho = classes.noise.rho
             return Zcdp(plain(sum((measure.rho for measure in noisy), people_rho)))
         pair = plain(allotment.noise_epsilon), plain(allotment.noise_delta)
         return _composed([Approximate(*pair), *others])

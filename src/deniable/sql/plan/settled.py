@@ -169,7 +169,9 @@ class Settled:
         return replace(self, grids=grids, bounds={**self.bounds, name: (float(lower), float(upper))})
 
     def _regrid(self, measure: Measure, bounds: ValueBounds, ends: tuple[Fraction, Fraction]) -> Grid:
-        grid = self.plan.grid(measure, ends) if measure.bounds is None and bounds.concerns(measure) else None
+        grid = None
+        if measure.bounds is None and bounds.concerns(measure):
+            grid = self.plan.grid(measure, ends)
         return grid or self.grids[measure]
 
     # -------------------------------------------------------------------------------------------- statements
@@ -220,7 +222,9 @@ class Settled:
 
     def _integers(self, group: GroupingSet, engine: Engine, salt: str) -> Integers:
         types = [self.plan.query.keys[i].of.type for i in group.keys]
-        supports = None if group.selection is None else self._supports(group.keys, types, engine, salt)
+        supports = None
+        if group.selection is not None:
+            supports = self._supports(group.keys, types, engine, salt)
         sums = self._read_sums(group.keys, types, engine)
         writer = self.writer(engine.dialect)
         parts: list[Mapping[Group, Any]] = []

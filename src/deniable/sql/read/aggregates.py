@@ -38,11 +38,10 @@ def aggregate(node: exp.Expr, scope: Scope, *, inner: bool = False) -> Aggregate
         if reading is None:
             refuse_node(node)
         return _also(reading, condition(scope.rows, node.args["expression"].this, "FILTER"))
-    reading = _times(node, scope) if inner else None
-    reading = _aggregate(node, scope) if reading is None else reading
-    if reading is not None and inner:
-        return _exact(reading)
-    return reading
+    if not inner:
+        return _aggregate(node, scope)
+    reading = _times(node, scope) or _aggregate(node, scope)
+    return reading and _exact(reading)
 
 
 def _times(node: exp.Expr, scope: Scope) -> Aggregate | None:
@@ -64,11 +63,15 @@ def extreme_time(node: exp.Expr, scope: Scope) -> tuple[Aggregate, Type] | None:
     of = scope.attempt(inner.this)
     if of is None or of.type.kind not in types.TIMES:
         return None
-    unit, length = ("day", 1) if of.type.kind is Kind.DATE else ("second", 86_400)
-    number = difference(unit, Literal(EPOCH if length == 1 else datetime.combine(EPOCH, time()), of.type), of)
+    unit, length, start = "second", 86_400, Literal(datetime.combine(EPOCH, time()), of.type)
+    if of.type.kind is Kind.DATE:
+        unit, length, start = "day", 1, Literal(EPOCH, of.type)
+    number = difference(unit, start, of)
     first, last = ((end - EPOCH).days * length for end in (date.min, date.max))
     statistic = NUMERIC.get(type(inner), Statistic.QUANTILE)
-    level = Fraction(1, 2) if isinstance(inner, exp.Median) else None
+    level = None
+    if isinstance(inner, exp.Median):
+        level = Fraction(1, 2)
     bounds = Fraction(first), Fraction(last + length - 1)
     extreme = Aggregate(statistic, number, None, level, bounds, Fraction(1))
     if isinstance(node, exp.Filter):
@@ -86,9 +89,10 @@ def time_of(number: Expr, of: Type) -> Expr:
 
 def holding(node: exp.Expr, scope: Scope) -> Aggregate:
     """BOOL_OR and BOOL_AND, for each unit: the largest or smallest of 0 and 1."""
-    name = "BOOL_OR" if isinstance(node, exp.LogicalOr) else "BOOL_AND"
+    name, statistic = "BOOL_AND", Statistic.MIN
+    if isinstance(node, exp.LogicalOr):
+        name, statistic = "BOOL_OR", Statistic.MAX
     of = convert(condition(scope.rows, node.this, name), types.INTEGER)
-    statistic = Statistic.MAX if isinstance(node, exp.LogicalOr) else Statistic.MIN
     return Aggregate(statistic, of, bounds=(Fraction(0), Fraction(1)), granularity=Fraction(1))
 
 
@@ -186,7 +190,9 @@ def _measured(statistic: Statistic, of: Expr, scope: Scope, level: Fraction | No
             f"{statistic.upper()} expects a number, got {types.name(of.type)}.",
             text_way_out(of) or "Count it, or use date_diff('day', DATE '2000-01-01', x) for dates.",
         )
-    grid = None if of.type.kind is Kind.FLOAT else Fraction(1, 10**of.type.scale)
+    grid = None
+    if of.type.kind is not Kind.FLOAT:
+        grid = Fraction(1, 10**of.type.scale)
     return Aggregate(statistic, of, None, level, scope.interval(of).bounds, grid)
 
 
@@ -211,7 +217,9 @@ def _within(node: exp.WithinGroup, scope: Scope) -> Aggregate:
 
 def _level(node: exp.Expr | None) -> Fraction:
     try:
-        level = Fraction(str(node.this)) if isinstance(node, exp.Literal) and not node.is_string else None
+        level = None
+        if isinstance(node, exp.Literal) and not node.is_string:
+            level = Fraction(str(node.this))
     except ValueError:
         level = None
     if level is None or not 0 <= level <= 1 or level.denominator > 10**9:

@@ -43,9 +43,13 @@ class PrivacyClause:
     def check(self, unit: Unit) -> None:
         """Refuse what contradicts the owner's declaration."""
         unit_column = self.privacy_unit_column
-        column = str(unit.column_name) if unit.kind is UnitKind.COLUMN else None
+        column = None
+        if unit.kind is UnitKind.COLUMN:
+            column = str(unit.column_name)
         if unit_column is not None and (column is None or fold(unit_column) != fold(column)):
-            owner_unit = "a row" if column is None else f"the column {shown(column)}"
+            owner_unit = "a row"
+            if column is not None:
+                owner_unit = f"the column {shown(column)}"
             refuse(
                 f"The text names {shown(unit_column)} as the unit of privacy, and the owner declared "
                 f"{owner_unit}.",

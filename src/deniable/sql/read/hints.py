@@ -43,7 +43,9 @@ def similar(name: str, known: Iterable[str], alike: float = ALIKE) -> str | None
     """
     by_fold = {each.lower(): each for each in known}
     matches = get_close_matches(name.lower(), by_fold, n=1, cutoff=alike)
-    return by_fold[matches[0]] if matches else None
+    if matches:
+        return by_fold[matches[0]]
+    return None
 
 
 def of_function(name: str) -> str:
@@ -129,7 +131,9 @@ def of_call(message: str, text: str, names: Iterable[str]) -> str:
     """A refusal of Bill(…) where a column "Bill (EUR)" was meant; nothing, if none was."""
     name = message.partition(" ")[0].lower()
     calls = [each for each in names if re.match(rf"{re.escape(name)}\s*\(", each, re.I)]
-    hint = of_names(text, calls) if functions.UNKNOWN in message else ""
+    hint = ""
+    if functions.UNKNOWN in message:
+        hint = of_names(text, calls)
     if hint:
         return message.replace(functions.UNKNOWN, hint)
     return ""
@@ -165,7 +169,9 @@ def of_column(node: exp.Column, names: Iterable[str]) -> str:
 
 def of_struct_field(name: str) -> str:
     """How a field of a struct column can be asked."""
-    line = f'"{name}": {{type: text}}' if len(name) <= 60 and name.isprintable() else '"a.b": {type: text}'
+    line = '"a.b": {type: text}'
+    if len(name) <= 60 and name.isprintable():
+        line = f'"{name}": {{type: text}}'
     return (
         f"A field of a struct column is declared by the owner as a column of its own, like {line} in the "
         "schema."
@@ -181,7 +187,9 @@ def of_table(name: str, names: Iterable[str]) -> str:
 
 def in_quotes(name: str) -> str:
     """A name as it has to be written."""
-    return name if _WORD.fullmatch(name) else f'"{name}"'
+    if _WORD.fullmatch(name):
+        return name
+    return f'"{name}"'
 
 
 def _all(names: list[str]) -> str:

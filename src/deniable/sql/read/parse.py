@@ -42,7 +42,8 @@ def shown(name: str) -> str:
     """
     odd = sorted({f"U+{ord(c):04X}" for c in name if not (c.isascii() and c.isprintable())})
     cut = name if len(name) <= 60 else name[:60] + "…"
-    return f'"{cut}"' + (f" (with {', '.join(odd[:3])})" if odd else "")
+    note = f" (with {', '.join(odd[:3])})" if odd else ""
+    return f'"{cut}"{note}'
 
 
 def parse(text: str) -> exp.Query:
@@ -165,9 +166,13 @@ def _read(text: str, names: Iterable[str]) -> exp.Expr:
         statements = sqlglot.parse(text, read="duckdb")
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
-        where = f" near line {first.get('line')}, column {first.get('col')}" if first.get("line") else ""
+        where = ""
+        if first.get("line"):
+            where = f" near line {first.get('line')}, column {first.get('col')}"
         word = str(first.get("highlight") or "").strip()
-        at = f", at {shown(word)}" if word and word.isprintable() else ""
+        at = ""
+        if word and word.isprintable():
+            at = f", at {shown(word)}"
         refuse(f"The query could not be read{where}{at}.", hints.of_text(text, names))
     except RecursionError:
         refuse("The query is nested too deep to be read.", "Use WITH to name its parts.")

@@ -48,7 +48,9 @@ def _write_out(window: exp.Window, base: exp.Window) -> None:
 
 def _without_unnest(select: exp.Select) -> None:
     """SELECT unnest(generate_series(…)) AS m is SELECT m FROM generate_series(…) AS g(m)."""
-    series = select.find(exp.GenerateSeries) if len(select.expressions) == 1 else None
+    series = None
+    if len(select.expressions) == 1:
+        series = select.find(exp.GenerateSeries)
     if select.args.get("from_") is not None or series is None or not isinstance(series.parent, exp.Explode):
         return
     alias = exp.TableAlias(this=exp.to_identifier("_s"), columns=[exp.to_identifier("_m")])
@@ -107,7 +109,9 @@ def _lateral(join: exp.Join) -> exp.Select | None:
     if not isinstance(lateral, exp.Lateral) or not isinstance(lateral.this, exp.Subquery):
         return None
     inner = lateral.this.this
-    return inner if isinstance(inner, exp.Select) else None
+    if isinstance(inner, exp.Select):
+        return inner
+    return None
 
 
 def _on_true(join: exp.Join) -> bool:

@@ -31,7 +31,9 @@ def with_declared_fields(tree: exp.Expr, schema: Schema) -> exp.Expr:
     paths = _declared(tree, schema)
     for node in list(tree.find_all(exp.Column, *_STEPS)):
         parts = [] if _is_inside(node) else _parts(node)
-        column = _resolved(node, parts, paths) if len(parts) > 1 else None
+        column = None
+        if len(parts) > 1:
+            column = _resolved(node, parts, paths)
         if column is None and parts and isinstance(node, _STEPS):
             name = ".".join(parts)
             refuse(f"There is no column {shown(name)} here.", hints.of_struct_field(name))
@@ -83,7 +85,9 @@ def _parts(node: exp.Expr) -> list[str]:
 
 def _longer(base: exp.Expr, step: exp.Expr) -> list[str]:
     before = _parts(base)
-    return [*before, str(step.name)] if before else []
+    if before:
+        return [*before, str(step.name)]
+    return []
 
 
 def _resolved(node: exp.Expr, parts: list[str], declared: dict[str, str]) -> exp.Column | None:

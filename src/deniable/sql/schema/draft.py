@@ -35,13 +35,14 @@ IDENTITY = re.compile(rf"(?i)(^|[^a-z])(id|uuid|guid)$|^{_PEOPLE}[\W_]*(no|nr|nu
 
 def draft_text(table: TableInfo) -> str:
     """The text of a schema file that declares `table`; what is not declared yet stands in comments."""
-    unit = f"    unit: {yaml_name(table.unit)}\n" if table.unit else ""
-    hint = "" if table.unit else f"    # unit: {yaml_name(likely_unit(table) or 'person_id')}\n"
+    unit = f"    # unit: {yaml_name(likely_unit(table) or 'person_id')}\n"
+    if table.unit:
+        unit = f"    unit: {yaml_name(table.unit)}\n"
     head = [
         HEAD + 'version: "1"',
         "tables:",
         f"  {yaml_name(table.name)}:",
-        UNIT + unit + hint + "    columns:",
+        UNIT + unit + "    columns:",
     ]
     return "\n".join([*head, *(_line(column, table.unit) for column in table.columns)]) + "\n"
 
@@ -54,8 +55,12 @@ def likely_unit(table: TableInfo) -> str | None:
 def _line(column: ColumnInfo, unit: str | None) -> str:
     kind = column.type.kind
     is_complete = column.lower is not None or column.keys is not None or column.name == unit
-    note = "" if is_complete else NOTES[Kind.INTEGER if kind in (Kind.DECIMAL, Kind.FLOAT) else kind]
-    return f"      {yaml_name(column.name)}: {inline(column)}" + (f"  # {note}" if note else "")
+    line = f"      {yaml_name(column.name)}: {inline(column)}"
+    if kind in (Kind.DECIMAL, Kind.FLOAT):
+        kind = Kind.INTEGER
+    if is_complete or not NOTES[kind]:
+        return line
+    return f"{line}  # {NOTES[kind]}"
 
 
 def yaml_name(name: str) -> str:

@@ -122,7 +122,9 @@ def named(source: Any) -> str:
         source = source.path
     if isinstance(source, DuckDBTable | PostgresTable):
         return source.table
-    parts = Path(str(source)).parts if isinstance(source, str | Path) and "://" not in str(source) else ()
+    if not isinstance(source, str | Path) or "://" in str(source):
+        return "data"
+    parts = Path(str(source)).parts
     stem = next((part for part in reversed(parts) if "*" not in part), "data").split(".")[0]
     return re.sub(r"\W+", "_", stem.lower()).strip("_") or "data"
 

@@ -208,7 +208,9 @@ def _number(name: str, x: Any) -> Fraction:
     good = isinstance(x, int | float | Decimal | Fraction) and not isinstance(x, bool) and math.isfinite(x)
     if not good:
         raise InvalidParameter(f"Expected a finite number as a bound of {name}, got {x!r}.")
-    return Fraction(x) if isinstance(x, Decimal) else exact(x)
+    if isinstance(x, Decimal):
+        return Fraction(x)
+    return exact(x)
 
 
 def _keyed(column: ColumnInfo, values: Sequence[Any]) -> ColumnInfo:

@@ -64,7 +64,9 @@ def negate(call: Call, args: list[str], dialect: Dialect) -> str:
 
 def size(call: Call, args: list[str], dialect: Dialect) -> str:
     fits = call.type.kind is Kind.FLOAT or cannot_overflow(call)
-    return f"abs({args[0]})" if fits else dialect.size(args[0])
+    if fits:
+        return f"abs({args[0]})"
+    return dialect.size(args[0])
 
 
 def sign(call: Call, args: list[str], dialect: Dialect) -> str:
@@ -76,7 +78,9 @@ def sign(call: Call, args: list[str], dialect: Dialect) -> str:
 
 def rounded(call: Call, args: list[str], dialect: Dialect) -> str:
     digits = call.args[1]
-    places = digits.value if isinstance(digits, Literal) and isinstance(digits.value, int) else 0
+    places = 0
+    if isinstance(digits, Literal) and isinstance(digits.value, int):
+        places = digits.value
     if call.args[0].type.kind is Kind.DECIMAL:
         return scaled_down(args[0], call.args[0].type.scale - places, dialect)
     return dialect.let(args[:1], lambda x: _round_float(x, 10.0**places, dialect))
@@ -104,7 +108,9 @@ def scaled_down(x: str, places: int, dialect: Dialect) -> str:
 
 
 def scaled_up(x: str, places: int, dialect: Dialect) -> str:
-    return x if places <= 0 else dialect.times(x, 10**places)
+    if places <= 0:
+        return x
+    return dialect.times(x, 10**places)
 
 
 def floor(call: Call, args: list[str], dialect: Dialect) -> str:

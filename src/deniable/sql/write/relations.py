@@ -83,7 +83,9 @@ def _own_window(of: OwnWindow, dialect: Dialect) -> str:
     if of.op in ("lag", "lead"):
         args.insert(1, str(of.offset))
     call = f"{of.op.upper()}({', '.join(args)}){over}"
-    return call if of.args else f"CAST({call} AS BIGINT)"
+    if of.args:
+        return call
+    return f"CAST({call} AS BIGINT)"
 
 
 def _ordered(of: Order, dialect: Dialect) -> str:
@@ -146,7 +148,9 @@ def relation(of: Relation, dialect: Dialect) -> str:
             selection = (
                 f"SELECT * FROM ({relation(of.of, dialect)}) AS t WHERE {expression(of.where, dialect)}"
             )
-            return dialect.first(selection) if of.first else selection
+            if of.first:
+                return dialect.first(selection)
+            return selection
         case Join():
             return _join(of, dialect)
         case Union():
@@ -170,7 +174,9 @@ def _scan(of: Scan, dialect: Dialect) -> str:
     if of.path:
         return _path(of, dialect)
     names = [dialect.quote(c.name) for c in of.columns]
-    unit = dialect.unit(of.table, of.unit) if of.unit is not None else ""
+    unit = ""
+    if of.unit is not None:
+        unit = dialect.unit(of.table, of.unit)
     items = _items(of, names, dialect, f"{unit} AS {dialect.quote(UNIT)}")
     return f"SELECT {items} FROM {dialect.quote(of.table)}" + (f" WHERE {unit} IS NOT NULL" if unit else "")
 
@@ -207,7 +213,9 @@ def _join(of: Join, dialect: Dialect) -> str:
     if of.on_unit:
         on.insert(0, f"l.{dialect.quote(UNIT)} = r.{dialect.quote(UNIT)}")
     left, right = relation(of.left, dialect), relation(of.right, dialect)
-    kind = "JOIN" if of.kind is JoinKind.INNER else f"{of.kind.upper()} JOIN"
+    kind = "JOIN"
+    if of.kind is not JoinKind.INNER:
+        kind = f"{of.kind.upper()} JOIN"
     sides = f"({left}) AS l {kind} ({right}) AS r ON {' AND '.join(on)}"
     return f"SELECT {_items(of, names, dialect, unit)} FROM {sides}"
 

@@ -168,9 +168,9 @@ class Writer:
         engine."""
         column = self.value(of, beside)
         if grid.exact:
-            inside = (
-                column if of in self.inside else _between(column, str(int(grid.lower)), str(int(grid.upper)))
-            )
+            inside = column
+            if of not in self.inside:
+                inside = _between(column, str(int(grid.lower)), str(int(grid.upper)))
             if grid.centre:
                 return f"{inside} - ({int(grid.centre)})"
             return inside

@@ -29,7 +29,9 @@ _FLOAT_TOP = 9.223372036854775e18  # below 2^63 and a double
 
 def _value(call: Call, index: int) -> str:
     arg = call.args[index]
-    return str(arg.value) if isinstance(arg, Literal) else ""
+    if isinstance(arg, Literal):
+        return str(arg.value)
+    return ""
 
 
 def _fold(source: str, target: str) -> Rule:
@@ -136,12 +138,10 @@ def add_months(call: Call, args: list[str], dialect: Dialect) -> str:
     """NULL outside the years 1 to 9999. The day of the month stays, or the month ends."""
     months = int(_value(call, 1))
     top, low = 9999 * 12 + 11 - months, 12 - months
-    limit = (
-        f"<= {_month(top, dialect, call.type, last=True)}"
-        if months > 0
-        else f">= {_month(low, dialect, call.type)}"
-    )
-    if not 12 <= (top if months > 0 else low) <= 9999 * 12 + 11:
+    edge, limit = low, f">= {_month(low, dialect, call.type)}"
+    if months > 0:
+        edge, limit = top, f"<= {_month(top, dialect, call.type, last=True)}"
+    if not 12 <= edge <= 9999 * 12 + 11:
         return dialect.literal(None, call.type)
 
     def body(x: str) -> str:
@@ -156,19 +156,22 @@ def _month(index: int, dialect: Dialect, of: Type, *, last: bool = False) -> str
     if not 12 <= index <= 9999 * 12 + 11:
         return dialect.literal(None, of)
     year, month = divmod(index, 12)
-    day = monthrange(year, month + 1)[1] if last else 1
-    moment = datetime(year, month + 1, day, *((23, 59, 59, 999_999) if last else ()))
+    moment = datetime(year, month + 1, 1)
+    if last:
+        moment = datetime(year, month + 1, monthrange(year, month + 1)[1], 23, 59, 59, 999_999)
     return dialect.literal(moment.date() if of.kind is Kind.DATE else moment, of)
 
 
 def add_micros(call: Call, args: list[str], dialect: Dialect) -> str:
     micros = timedelta(microseconds=int(_value(call, 1)))
     ends = datetime.min, datetime.max
-    inside = [f">= {dialect.literal(ends[0] - micros, call.type)}"] if micros < timedelta() else []
-    inside = inside or [f"<= {dialect.literal(ends[1] - micros, call.type)}"]
+    if micros < timedelta():
+        inside = f">= {dialect.literal(ends[0] - micros, call.type)}"
+    else:
+        inside = f"<= {dialect.literal(ends[1] - micros, call.type)}"
     return dialect.let(
         args[:1],
-        lambda x: dialect.plus_micros(f"CASE WHEN {x} {inside[0]} THEN {x} END", int(_value(call, 1))),
+        lambda x: dialect.plus_micros(f"CASE WHEN {x} {inside} THEN {x} END", int(_value(call, 1))),
     )
 
 

@@ -77,7 +77,9 @@ def safe(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _mapped(column: pa.ChunkedArray, change: Callable[[pa.Array], pa.Array]) -> pa.ChunkedArray:
     chunks = [change(chunk) for chunk in column.chunks]
     same = all(new is old for new, old in zip(chunks, column.chunks, strict=True))
-    return column if same else _chunked(chunks, column.type)
+    if same:
+        return column
+    return _chunked(chunks, column.type)
 
 
 def _chunked(chunks: Iterable[pa.Array], kind: pa.DataType) -> pa.ChunkedArray:
@@ -138,7 +140,9 @@ def _precise(chunk: pa.Array) -> pa.Array:
 
 def _decoded(value: bytes | None) -> str | None:
     try:
-        return None if value is None else value.decode("utf-8")
+        if value is None:
+            return None
+        return value.decode("utf-8")
     except UnicodeDecodeError:
         return None
 
@@ -212,7 +216,9 @@ def _number(value: int | float | Decimal) -> str | None:
     """NULL for what is not finite, and for what no column holds."""
     match value:
         case int():
-            return str(value) if abs(value) < 10**40 else None
+            if abs(value) < 10**40:
+                return str(value)
+            return None
         case Decimal():
             if value.is_finite() and abs(value.adjusted()) < 40:
                 return format(value, "f")

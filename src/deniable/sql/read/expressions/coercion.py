@@ -89,10 +89,14 @@ def text_way_out(expr: Expr, beside: Sequence[Type] = ()) -> str | None:
     if not (isinstance(expr, Column) and expr.type.kind is Kind.TEXT):
         return None
     # c0, c1, … are the columns of a subquery, which has no other names for them here.
-    name = "x" if re.fullmatch("c[0-9]+", expr.name) else expr.name
+    name = "x"
+    if not re.fullmatch("c[0-9]+", expr.name):
+        name = expr.name
     identifier = name if re.fullmatch(r"\w+", name) else f'"{name}"'
     times = [kind.kind for kind in beside if kind.kind in TIMES]
-    bounds = "" if times else f" --bounds {shlex.quote(name)}=LOW:HIGH makes it a number;"
+    bounds = ""
+    if not times:
+        bounds = f" --bounds {shlex.quote(name)}=LOW:HIGH makes it a number;"
     return (
         f"The column {identifier} is TEXT, as every column of a CSV file is until its owner says "
         f"otherwise:{bounds} `deniable schema init` declares all types. Or write "
@@ -120,7 +124,9 @@ def number(expr: Expr, where: str, kinds: frozenset[Kind] = NUMBERS) -> Expr:
     if types.is_null(expr):
         return Literal(None, INTEGER)
     if expr.type.kind not in kinds:
-        names = "a whole or decimal number" if kinds == WHOLE else "a number"
+        names = "a number"
+        if kinds == WHOLE:
+            names = "a whole or decimal number"
         hint = text_way_out(expr) or "Use CAST(x AS …)."
         refuse(f"{where} expects {names}, got {types.name(expr.type)}.", hint)
     return expr
@@ -155,7 +161,9 @@ def _whole_number(node: exp.Expr | None) -> int | None:
     if not isinstance(node, exp.Literal) or node.is_string:
         return None
     digits = str(node.this)
-    return int(digits) if digits.isdecimal() and len(digits) < 20 else None
+    if digits.isdecimal() and len(digits) < 20:
+        return int(digits)
+    return None
 
 
 def string(node: exp.Expr | None, where: str) -> str:

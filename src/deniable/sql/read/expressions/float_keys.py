@@ -25,7 +25,9 @@ def as_key(expr: Expr) -> Expr:
     >>> as_key(x) is x
     True
     """
-    places = _places(expr) if expr.type.kind is Kind.FLOAT else None
+    places = None
+    if expr.type.kind is Kind.FLOAT:
+        places = _places(expr)
     if places is None or places > MOST_PLACES or isinstance(expr, Literal):
         return expr
     return convert(expr, types.decimal(places) if places else types.INTEGER)
@@ -64,7 +66,9 @@ def _written(value: float) -> int | None:
 
 
 def _together(a: int | None, b: int | None) -> int | None:
-    return None if a is None or b is None else a + b
+    if a is None or b is None:
+        return None
+    return a + b
 
 
 def _quotient_places(places: int | None, by: float) -> int | None:
@@ -72,7 +76,9 @@ def _quotient_places(places: int | None, by: float) -> int | None:
     if places is None or not by.is_integer() or not 1 <= by <= 10**MOST_PLACES:
         return None
     more = next((n for n in range(MOST_PLACES + 1) if 10**n % int(by) == 0), None)
-    return None if more is None else places + more
+    if more is None:
+        return None
+    return places + more
 
 
 def _is_null(expr: Expr) -> bool:

@@ -107,7 +107,9 @@ def _keys(path: exp.Expr) -> list[str]:
         refuse("A path into a JSON text is written as a literal.", _WAY_OUT)
     keys = []
     for step in path.expressions[1:]:
-        name = step.this if isinstance(step, exp.JSONPathKey) else None
+        name = None
+        if isinstance(step, exp.JSONPathKey):
+            name = step.this
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             refuse(
                 "A path into a JSON text has keys of letters, digits, _ and -, and no places in lists"

@@ -283,7 +283,9 @@ def _members(text: str) -> frozenset[int]:
     matcher = re.compile(text)
     inside = frozenset(code for code in range(255) if matcher.fullmatch(chr(code)))
     beyond = not text.isascii() or matcher.fullmatch("\u4e2d") is not None
-    return inside | {_OTHER} if beyond else inside
+    if beyond:
+        return inside | {_OTHER}
+    return inside
 
 
 def _member(sign: str) -> str:

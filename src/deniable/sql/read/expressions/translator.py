@@ -138,8 +138,12 @@ def _moved(of: Translator, node: exp.Expr, op: str) -> Expr | None:
     by = period(right)
     if by is not None and period(left) is None:
         return moved(of(left), by.times(1 if op == "add" else -1))
-    by = period(left) if op == "add" else None
-    return None if by is None else moved(of(right), by)
+    if op != "add":
+        return None
+    by = period(left)
+    if by is None:
+        return None
+    return moved(of(right), by)
 
 
 def _divide(of: Translator, node: exp.Expr) -> Expr:
@@ -148,11 +152,14 @@ def _divide(of: Translator, node: exp.Expr) -> Expr:
 
 
 def _whole_division(op: str) -> Callable[[Translator, exp.Expr], Expr]:
+    sign = {"int_divide": "//", "modulo": "%"}[op]
+
     def rule(of: Translator, node: exp.Expr) -> Expr:
-        sign = "//" if op == "int_divide" else "%"
         operands = [number(of(x), sign, WHOLE) for x in (node.this, node.args["expression"])]
         (a, b), to = meet(operands, sign)
-        return Call(op, (a, b), INTEGER if op == "int_divide" else to)
+        if op == "int_divide":
+            to = INTEGER
+        return Call(op, (a, b), to)
 
     return rule
 
@@ -178,14 +185,18 @@ def _whole_part(op: str) -> Callable[[Translator, exp.Expr], Expr]:
 def _round(of: Translator, node: exp.Expr) -> Expr:
     x = number(of(node.this), "ROUND")
     decimals = node.args.get("decimals")
-    digits = whole(decimals, "The number of digits of ROUND", -15, 15) if decimals is not None else 0
+    digits = 0
+    if decimals is not None:
+        digits = whole(decimals, "The number of digits of ROUND", -15, 15)
     if digits < 0:
         width = Literal(float(10**-digits), FLOAT)
         units = Call("round", (Call("divide", (convert(x, FLOAT), width), FLOAT), Literal(0, INTEGER)), FLOAT)
         return Call("multiply", (units, width), FLOAT)
     if x.type.kind is Kind.INTEGER or (x.type.kind is Kind.DECIMAL and digits >= x.type.scale):
         return x
-    to = FLOAT if x.type.kind is Kind.FLOAT else (types.decimal(digits) if digits else INTEGER)
+    to = types.decimal(digits) if digits else INTEGER
+    if x.type.kind is Kind.FLOAT:
+        to = FLOAT
     return Call("round", (x, Literal(digits, INTEGER)), to)
 
 
@@ -280,7 +291,9 @@ def _any(of: Translator, node: exp.Expr, op: str) -> Expr:
             "Use IN, or OR between comparisons.",
         )
     member = _in(of, exp.In(this=node.this, expressions=values.expressions))
-    return member if comparison == "eq" else negation(member)
+    if comparison == "eq":
+        return member
+    return negation(member)
 
 
 def _tuples(of: Translator, node: exp.Expr) -> Expr:

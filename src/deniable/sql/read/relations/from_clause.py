@@ -75,7 +75,9 @@ class Sources:
         """With one more name in sight, for rows or for a released result."""
         if len(self.ctes) >= MAX_NAMES:
             refuse(f"Expected at most {MAX_NAMES} names in WITH.", "Ask for less at once.")
-        view = None if scope is None else scope.named(str(cte.alias), _names(cte))
+        view = None
+        if scope is not None:
+            view = scope.named(str(cte.alias), _names(cte))
         return replace(self, ctes=(*self.ctes, (fold(str(cte.alias)), view)))
 
     def is_released(self, name: str) -> bool:
@@ -86,8 +88,9 @@ class Sources:
 
 def _names(node: exp.Expr) -> list[str]:
     alias = node.args.get("alias")
-    identifiers = (alias.args.get("columns") or []) if isinstance(alias, exp.TableAlias) else []
-    return [str(c.name) for c in identifiers]
+    if not isinstance(alias, exp.TableAlias):
+        return []
+    return [str(column.name) for column in alias.args.get("columns") or []]
 
 
 def rows_of(sources: Sources, select: exp.Select) -> Scope:
@@ -99,10 +102,8 @@ def rows_of(sources: Sources, select: exp.Select) -> Scope:
     if len(joins) >= MAX_TABLES:
         refuse(f"Expected at most {MAX_TABLES} tables in one FROM.")
     where = select.args.get("where")
-    chains, conditions = (
-        _chains(sources, origin.this, joins),
-        conjuncts(where.this if where is not None else None),
-    )
+    chains = _chains(sources, origin.this, joins)
+    conditions = conjuncts(where and where.this)
     scope, equalities = _met(sources, chains, conditions)
     scope = replace(scope, lookup=partial(_lookup, sources), inside=sources.inside)
     if where is None:
@@ -200,9 +201,8 @@ def _source(sources: Sources, node: exp.Expr) -> Scope:
     if isinstance(node, exp.Table):
         return _table(sources, node)
     if isinstance(node, exp.Subquery):
-        inner = (
-            _source(sources, node.this) if isinstance(node.this, exp.Table) else subquery(sources, node.this)
-        )
+        read = _source if isinstance(node.this, exp.Table) else subquery
+        inner = read(sources, node.this)
         return inner.named(str(node.alias or ""), _names(node))
     if isinstance(node, exp.Values):
         return listed_rows(node).named(str(node.alias or "values"), _names(node))
@@ -270,7 +270,9 @@ def _unit(sources: Sources, table: TableInfo) -> tuple[str | None, tuple[tuple[s
             "Use Unit.row() or Unit.column(…).",
         )
     last = sources.schema.table(table.path[-1][1]) if table.path else table
-    column = None if last is None else _unit_column(last, str(sources.unit.column_name))
+    column = None
+    if last is not None:
+        column = _unit_column(last, str(sources.unit.column_name))
     if last is None or column is None:
         refuse(
             f"The table {shown(table.name)} has no way to the unit of privacy "
@@ -451,7 +453,9 @@ def _spread(scope: Scope, item: exp.Expr) -> list[exp.Expr]:
     if not isinstance(star, exp.Star):
         return [item]
     without = {fold(str(c.name)) for c in star.args.get("except_") or []}
-    table = str(item.table) if isinstance(item, exp.Column) else ""
+    table = ""
+    if isinstance(item, exp.Column):
+        table = str(item.table)
     fields = [f for f in scope.visible(table) if fold(f.name) not in without]
     if len(fields) > MAX_COLUMNS:
         refuse(f"Expected * to stand for at most {MAX_COLUMNS} columns.", "Name the columns.")
@@ -460,15 +464,17 @@ def _spread(scope: Scope, item: exp.Expr) -> list[exp.Expr]:
 
 def _item(scope: Scope, item: exp.Expr, rows: Translator, made: list[tuple[str, Expr]], i: int) -> Field:
     node, name = plain(item), str(item.alias_or_name) or f"column{i + 1}"
-    origin = (
-        scope.find(node) if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star) else None
-    )
+    origin = None
+    if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
+        origin = scope.find(node)
     if origin is not None and origin.unit and origin.column is None:
         return Field(name, "", None, unit=True)
     expr = rows(node)
     column = Column(f"c{i}", expr.type)
     made.append((column.name, expr))
-    key_domain = domain(expr, scope) if isinstance(expr, Column) else None
+    key_domain = None
+    if isinstance(expr, Column):
+        key_domain = domain(expr, scope)
     of = Field(name, "", column, scope.interval(expr), key_domain)
     if origin is None:
         return of

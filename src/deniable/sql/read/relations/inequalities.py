@@ -70,7 +70,9 @@ def _read_around(inner: Scope, outer: Scope, parts: list[exp.Expr]) -> dict[exp.
     """The columns of the row around that conditions read."""
     around: dict[exp.Column, Field] = {}
     for column in (c for part in parts for c in part.find_all(exp.Column)):
-        field = None if inner.named_by(column) is not None else outer.named_by(column)
+        field = None
+        if inner.named_by(column) is None:
+            field = outer.named_by(column)
         if field is None:
             continue
         if field.column is None:

@@ -78,7 +78,9 @@ def with_windows(scope: Scope, select: exp.Select, unit: Unit) -> tuple[Scope, e
         )
     new_select = select.copy()
     new_select.set("expressions", [_named(item) for item in new_select.expressions])
-    parts = [*new_select.expressions, *([new_select.args["qualify"]] if qualify is not None else [])]
+    parts = list(new_select.expressions)
+    if qualify is not None:
+        parts.append(new_select.args["qualify"])
     wider = _extended(scope, parts, unit.max_rows)
     if qualify is None:
         return wider, new_select
@@ -148,7 +150,9 @@ def _window(scope: Scope, node: exp.Window, max_rows: int | None) -> _Read:
     if not order and op not in ("row_number", "aggregate"):
         refuse(f"{name_of(node)} expects an ORDER BY.", "Write OVER (PARTITION BY person ORDER BY day).")
     decides = op not in _BY_VALUE and not (op == "aggregate" and frame in ("", WHOLE))
-    ties = tuple(Order(column) for column in columns(scope.relation)) if decides else ()
+    ties: tuple[Order, ...] = ()
+    if decides:
+        ties = tuple(Order(column) for column in columns(scope.relation))
     expr = replace(read.expr, keys=keys, order=order, ties=ties, frame=frame)
     if asks(expr):
         refuse(f"A subquery inside {name_of(node)} is not answered.", "Compute it in a subquery in FROM.")
@@ -157,7 +161,9 @@ def _window(scope: Scope, node: exp.Window, max_rows: int | None) -> _Read:
 
 def _ordered(node: exp.Window) -> list[exp.Expr]:
     order = node.args.get("order")
-    return [] if order is None else list(order.expressions)
+    if order is None:
+        return []
+    return list(order.expressions)
 
 
 def _order(scope: Scope, node: exp.Expr) -> Order:
@@ -207,7 +213,9 @@ def _value(scope: Scope, op: str, node: exp.Window) -> _Read:
             refuse(f"{name_of(node)} expects its third argument written as a literal.", "Use coalesce(…, x).")
         args, interval = (of, other), hull([interval, scope.interval(other)])
         values = None if values is None else (*values, other.value)
-    public = None if values is None else tuple(dict.fromkeys((*values, None)))
+    public = None
+    if values is not None:
+        public = tuple(dict.fromkeys((*values, None)))
     return _Read(OwnWindow(op, args, _offset(node), type=of.type), interval, public)
 
 

@@ -63,7 +63,9 @@ def read_tied(node: exp.Expr, rows: Rows, names: Names, outer: Scope, unit: Unit
     if select is None:
         return None
     around = _looking_out(select, names, outer)
-    member = _member(node, outer) if isinstance(node, exp.In) else None
+    member = None
+    if isinstance(node, exp.In):
+        member = _member(node, outer)
     if not around and member is None:
         return None
     inner = rows(_without(select, around))
@@ -73,7 +75,9 @@ def read_tied(node: exp.Expr, rows: Rows, names: Names, outer: Scope, unit: Unit
         subject = _with_loose(subject, outer, loose, unit)
     if member is not None:
         is_meant = around or (inner.private and subject.is_tied(member))
-        return subject.member(member) if is_meant else None
+        if is_meant:
+            return subject.member(member)
+        return None
     if isinstance(node, exp.Exists):
         return subject.exists()
     return subject.value()
@@ -90,7 +94,7 @@ def _select(node: exp.Expr) -> exp.Select | None:
 
 def _conditions(select: exp.Select) -> list[exp.Expr]:
     where = select.args.get("where")
-    return conjuncts(where.this if where is not None else None)
+    return conjuncts(where and where.this)
 
 
 def _looking_out(select: exp.Select, names: Names, outer: Scope) -> list[exp.Expr]:
@@ -241,7 +245,9 @@ class _Subquery:
         """Whether x and y of x IN (SELECT y …) are one unit's wherever they are equal."""
         items = self.select.expressions
         item = plain(items[0]) if len(items) == 1 else None
-        field = self.inner.named_by(item) if isinstance(item, exp.Column) else None
+        field = None
+        if isinstance(item, exp.Column):
+            field = self.inner.named_by(item)
         return field is not None and tied(of, field)
 
     def _values(self) -> tuple[Scope, Field]:
@@ -258,7 +264,9 @@ class _Subquery:
                 "IN expects a subquery of one column without an aggregate.",
                 "Write x = (SELECT MAX(y) FROM …).",
             )
-        field = self.inner.named_by(item) if isinstance(item, exp.Column) else None
+        field = None
+        if isinstance(item, exp.Column):
+            field = self.inner.named_by(item)
         if field is not None:
             return self.inner, field
         refuse("IN expects a column after SELECT.", "Compute it in a subquery in FROM.")

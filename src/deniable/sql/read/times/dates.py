@@ -285,7 +285,9 @@ def _bin(of: NodeReader, node: exp.Expr) -> Expr:
         "time_bin", (Literal(width, INTEGER), convert(as_time(x, "TIME_BUCKET"), TIMESTAMP), start), TIMESTAMP
     )
     whole_days = x.type.kind is Kind.DATE and not width % _WHOLE["day"]
-    return convert(bucket, DATE) if whole_days else bucket
+    if whole_days:
+        return convert(bucket, DATE)
+    return bucket
 
 
 def read_as(of: NodeReader, node: exp.Expr, form: exp.Expr | None, to: Type) -> Expr:
@@ -316,8 +318,9 @@ def data_type(node: exp.DataType) -> Type:
     kind = node.this.name if hasattr(node.this, "name") else str(node.this)
     numbers = [whole(p.this, "A type", 0, 38) for p in node.expressions if isinstance(p, exp.DataTypeParam)]
     if kind == "DECIMAL":
-        scale = numbers[1] if len(numbers) > 1 else (0 if numbers else 3)
-        if scale > types.MAX_SCALE or (numbers and numbers[0] > 18):
+        # DECIMAL is DECIMAL(18, 3), and DECIMAL(18) has no decimals.
+        digits, scale, *_ = [*numbers, 0] if numbers else [18, 3]
+        if scale > types.MAX_SCALE or digits > 18:
             refuse("Expected DECIMAL of at most 18 digits.", "Use DECIMAL(18, s) or DOUBLE.")
         return types.decimal(scale)
     if kind == "TIME":

@@ -33,8 +33,9 @@ _UNITS: dict[str, tuple[str, int]] = {
 }
 _SHORT = {
     "y": "year", "yr": "year", "yyyy": "year", "q": "quarter", "qtr": "quarter", "mon": "month",
-    "w": "week", "wk": "week", "d": "day", "h": "hour", "hr": "hour", "min": "minute", "sec": "second", "m": "minute",
-    "ms": "millisecond", "us": "microsecond", "dayofmonth": "day", "weekofyear": "week", "isoweek": "week",
+    "w": "week", "wk": "week", "weekofyear": "week", "isoweek": "week",
+    "d": "day", "dayofmonth": "day", "h": "hour", "hr": "hour", "m": "minute", "min": "minute",
+    "sec": "second", "ms": "millisecond", "us": "microsecond",
 }  # fmt: skip
 
 
@@ -69,7 +70,9 @@ def period(node: exp.Expr | None) -> Period | None:
             return period(node.this)
         case exp.Neg():
             inner = period(node.this)
-            return None if inner is None else inner.times(-1)
+            if inner is None:
+                return None
+            return inner.times(-1)
         case exp.Mul():
             return _multiple(node.this, node.args["expression"])
         case exp.Interval():
@@ -81,7 +84,9 @@ def _multiple(a: exp.Expr, b: exp.Expr) -> Period | None:
     for interval, other in ((a, b), (b, a)):
         inner = period(interval)
         if inner is not None:
-            digits = str(other.this) if isinstance(other, exp.Literal) and not other.is_string else ""
+            digits = ""
+            if isinstance(other, exp.Literal) and not other.is_string:
+                digits = str(other.this)
             if not digits.isdecimal() or len(digits) > 7:
                 refuse("An INTERVAL is multiplied by a whole number only, written as a literal.")
             return _checked(inner.times(int(digits)))
