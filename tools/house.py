@@ -20,7 +20,7 @@ import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from types import FrameType
@@ -34,8 +34,15 @@ BEFORE = "SELECT COUNT(*) FROM visits"
 PRICE = ("accounting/filters/charges.py", "charge")
 TRANSACTIONS = {("ledger/store/store.py", "reading"), ("ledger/store/store.py", "writing")}
 LONG = 110
+COMPLEX = 12
+FILES = 12
+LINES = 600
 CATALOGUES = ("cli", "plots", "reproduce")
 """Folders with one file for each command, picture or published figure: called by name, so they may be long."""
+
+ROOMS = ("deniable.accounting.numerical", "deniable.randomness")
+"""Rooms with a vocabulary of their own that nobody imports from outside by name: a
+bracket's cells, a sampler's table."""
 
 BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.IfExp, ast.comprehension)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -166,6 +173,11 @@ class Module:
     name: str
     path: Path
 
+    @property
+    def package(self) -> str:
+        """The first-level package or module that it is in."""
+        return f"{self.name}.".split(".")[1]
+
     @cached_property
     def text(self) -> str:
         return self.path.read_text(encoding="utf-8")
@@ -237,9 +249,11 @@ def lone(name: str) -> bool:
 
 
 def twice(house: list[Module]) -> dict[str, list[str]]:
-    """Public class names that stand in several modules."""
+    """Public class names that stand in several modules, but for rooms whose words nobody else uses."""
     homes: dict[str, list[str]] = defaultdict(list)
     for module in house:
+        if module.name.startswith(ROOMS):
+            continue
         for name in module.classes:
             homes[name].append(module.name.removeprefix("deniable."))
     return {name: places for name, places in sorted(homes.items()) if len(places) > 1}
@@ -270,46 +284,91 @@ def circle() -> list[str]:
     return []
 
 
+@cache
+def source() -> list[Module]:
+    """Every module; read and parsed once."""
+    return [Module(name, path) for name, path in modules().items()]
+
+
+def of_packages(house: list[Module], packages: tuple[str, ...]) -> list[Module]:
+    """Those of some first-level packages, like "sql"."""
+    return [module for module in house if module.package in packages]
+
+
+def complex_functions(house: list[Module]) -> list[str]:
+    """Functions with more ways through them than a reader holds, the worst first."""
+    ways = [(complexity(f), f"{module.name}.{f.name}") for module in house for f in module.functions]
+    return [f"{count:>4} {name}" for count, name in sorted(ways, reverse=True) if count > COMPLEX]
+
+
+def full_folders(house: list[Module]) -> list[str]:
+    counts = sorted(((count, name) for name, count in folders(house).items()), reverse=True)
+    return [f"{count:>4} {name}" for count, name in counts if count > FILES]
+
+
+def long_lines(house: list[Module]) -> list[str]:
+    return [f"{m.name}:{i}" for m in house for i, line in enumerate(m.lines, 1) if len(line) > LONG]
+
+
+def long_files(house: list[Module]) -> list[str]:
+    return [f"{len(m.lines)} {m.name}" for m in house if len(m.lines) > LINES]
+
+
+def lone_locals(house: list[Module]) -> list[str]:
+    return sorted({f"{m.name}:{line} {name}" for m in house for name, line in m.locals if lone(name)})
+
+
+def choices(house: list[Module]) -> float:
+    """Conditional expressions per thousand lines."""
+    count = sum(isinstance(node, ast.IfExp) for module in house for node in ast.walk(module.tree))
+    return round(1000 * count / sum(len(module.lines) for module in house), 1)
+
+
+def lengths(house: list[Module]) -> list[int]:
+    """Lines of every function."""
+    functions = [function for module in house for function in module.functions]
+    return [(function.end_lineno or 0) - function.lineno + 1 for function in functions]
+
+
 def of_code() -> list[Measure]:
-    house = [Module(name, path) for name, path in modules().items()]
-    functions = [(module, function) for module in house for function in module.functions]
-    lengths = [(function.end_lineno or 0) - function.lineno + 1 for _, function in functions]
-    complex_ = sorted(((complexity(f), f"{m.name}.{f.name}") for m, f in functions), reverse=True)
-    in_sql = [(ways, name) for ways, name in complex_ if name.startswith("deniable.sql.")]
-    over = [f"{ways:>4} {name}" for ways, name in complex_ if ways > 12]
+    house = source()
     total = sum(len(module.lines) for module in house)
-    long = [f"{m.name}:{i}" for m in house for i, line in enumerate(m.lines, 1) if len(line) > LONG]
-    choices = sum(isinstance(node, ast.IfExp) for module in house for node in ast.walk(module.tree))
-    names = twice(house)
-    rooms = sorted(((count, name) for name, count in folders(house).items()), reverse=True)
-    rooms_of_sql = [(count, name) for count, name in rooms if name.split("/")[0] == "sql"]
-    full = [f"{count:>4} {name}" for count, name in rooms if count > 12]
-    pairs = [f"{name}: {', '.join(homes)}" for name, homes in names.items()]
-    comments = sum(module.comments for module in house)
-    typed_share = 100 * (1 - len([f for _, f in functions if not typed(f)]) / len(functions))
+    functions = [(module, function) for module in house for function in module.functions]
     untyped = [f"{module.name}.{function.name}" for module, function in functions if not typed(function)]
-    bound = Counter(name for module in house for name, _ in module.locals if lone(name))
+    typed_share = 100 * (1 - len(untyped) / len(functions))
+    comments = sum(module.comments for module in house)
+    named_twice = [f"{name}: {', '.join(homes)}" for name, homes in twice(house).items()]
+    in_sql = of_packages(house, ("sql",))
+    worst = max(complexity(function) for module in in_sql for function in module.functions)
+    sizes = [len(module.lines) for module in house]
     return [
-        Measure("greatest complexity of a function in sql/", in_sql[0][0], 12, places=over),
-        Measure("functions of a complexity over 12, everywhere", len(over), 0),
-        Measure("files in one folder of sql/, most", rooms_of_sql[0][0], 12),
-        Measure("files in one folder, most (catalogues aside)", rooms[0][0], 12, places=full),
-        Measure("public class names that stand twice", len(names), 12, places=pairs),
-        Measure("lines of a file, median", statistics.median(len(module.lines) for module in house), 150),
-        Measure("lines of a file, most", max(len(module.lines) for module in house), 600),
-        Measure("lines of a function, median", statistics.median(lengths), 6),
-        Measure("modules in an import circle", len(circle()), 0, places=circle()),
-        Measure("typed functions, %", typed_share, 100, at_least=True, places=untyped),
-        Measure(f"lines over {LONG} characters", len(long), 0, places=long),
-        Measure("conditional expressions per thousand lines", round(1000 * choices / total, 1), 9),
-        Measure("comments per thousand lines", round(1000 * comments / total, 1), 25, at_least=True),
         Measure(
-            "locals that are a lone participle or pronoun",
-            sum(bound.values()),
-            0,
-            places=[f"{count:>4} {name}" for name, count in bound.most_common(40)],
+            "greatest complexity of a function in sql/", worst, COMPLEX, places=complex_functions(in_sql)
         ),
+        _of_places("functions of a complexity over 12, everywhere", complex_functions(house)),
+        Measure("files in one folder of sql/, most", max(folders(in_sql).values()), FILES),
+        Measure(
+            "files in one folder, most (catalogues aside)",
+            max(folders(house).values()),
+            FILES,
+            places=full_folders(house),
+        ),
+        Measure("public class names that stand twice", len(named_twice), 12, places=named_twice),
+        Measure("lines of a file, median", statistics.median(sizes), 150),
+        Measure("lines of a file, most", max(sizes), LINES, places=long_files(house)),
+        Measure("lines of a function, median", statistics.median(lengths(house)), 6),
+        _of_places("modules in an import circle", circle()),
+        Measure("typed functions, %", typed_share, 100, at_least=True, places=untyped),
+        _of_places(f"lines over {LONG} characters", long_lines(house)),
+        Measure("conditional expressions per thousand lines", choices(house), 9),
+        Measure("comments per thousand lines", round(1000 * comments / total, 1), 25, at_least=True),
+        _of_places("locals that are a lone participle or pronoun", lone_locals(house)),
     ]
+
+
+def _of_places(name: str, places: list[str]) -> Measure:
+    """One that is to have none."""
+    return Measure(name, len(places), 0, places=places)
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ import pytest
 
 import deniable.sql
 from deniable.curator import Curator
-from deniable.curator.answer import Answer
+from deniable.curator.answers.answer import Answer
 from deniable.errors import DataError, InvalidParameter, InvalidQuery
 from deniable.guarantee import Budget
 from deniable.randomness import SecureRandom

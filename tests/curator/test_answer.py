@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from deniable.curator import Answer, words
-from deniable.curator.answer import NOT_FOUND
+from deniable.curator import Answer
+from deniable.curator.answers import words
+from deniable.curator.answers.answer import NOT_FOUND
 from deniable.errors import InvalidParameter, MissingExtra
 from deniable.ledger.releases import Kept
 from deniable.loss import DiscreteLaplaceNoise

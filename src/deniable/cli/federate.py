@@ -12,7 +12,7 @@ from deniable.cli import federate_options as option
 from deniable.cli import show, train_options
 from deniable.cli.door import door
 from deniable.cli.options import Json
-from deniable.curator.file_account import account_of
+from deniable.curator.opening.file_account import account_of
 from deniable.errors import InvalidParameter
 from deniable.guarantee import DEFAULT_DELTA, Budget, Certificate
 from deniable.plots import federated as picture

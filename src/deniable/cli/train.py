@@ -10,7 +10,7 @@ from deniable.cli import show
 from deniable.cli import train_options as option
 from deniable.cli.door import door
 from deniable.cli.options import Json
-from deniable.curator.file_account import account_of
+from deniable.curator.opening.file_account import account_of
 from deniable.errors import InvalidParameter
 from deniable.guarantee import DEFAULT_DELTA, Budget, Certificate
 from deniable.units import Unit

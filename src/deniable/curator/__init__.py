@@ -6,7 +6,7 @@ question.preview()
 answer = question.answer()  # or in short: curator.sql("SELECT COUNT(*) FROM visits", epsilon=0.5)
 """
 
-from deniable.curator.answer import Answer
+from deniable.curator.answers.answer import Answer
 from deniable.curator.curator import Curator
 from deniable.curator.inquiry import Inquiry
 from deniable.curator.preview import Preview

@@ -10,14 +10,15 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from deniable import numbers
-from deniable.curator import notebook, opening
-from deniable.curator.answer import Answer
-from deniable.curator.data_set import DataSet
+from deniable.curator import notebook
+from deniable.curator.answers.answer import Answer
 from deniable.curator.desk import WAY_OUT, Desk
 from deniable.curator.ibis_expressions import as_sql, unbound
 from deniable.curator.inquiry import AskTerms, Inquiry
 from deniable.curator.one_of_many import check_of
-from deniable.curator.opening import LedgerPlace, Payment
+from deniable.curator.opening import accounts
+from deniable.curator.opening.accounts import LedgerPlace, Payment
+from deniable.curator.opening.data_set import DataSet
 from deniable.curator.preview import Preview
 from deniable.errors import DeniableError, InvalidParameter
 from deniable.guarantee import Budget
@@ -51,8 +52,8 @@ class Curator(Original):
     def __init__(self, desk: Desk, ledger: Ledger) -> None:
         self._desk = desk
         self._owned: list[Any] = []
-        self._proposal: opening.OpeningProposal | None = None
-        self._unbound: opening.DataSetTerms | None = None
+        self._proposal: accounts.OpeningProposal | None = None
+        self._unbound: accounts.DataSetTerms | None = None
         self.schema = desk.schema
         self.schema_files: tuple[Path, ...] = ()
         self.account = desk.account
@@ -62,7 +63,9 @@ class Curator(Original):
     def __repr__(self) -> str:
         """Tables, whom they protect, the limit, and the schemas that were found beside the data."""
         tables = ", ".join(table.name for table in self.schema.tables)
-        files = f"; schema: {', '.join(path.name for path in self.schema_files)}" if self.schema_files else ""
+        files = ""
+        if self.schema_files:
+            files = f"; schema: {', '.join(path.name for path in self.schema_files)}"
         try:
             limit = f"limit {self.account.limit}, spent ε = {numbers.up(self.account.spent().epsilon)}"
         except DeniableError:
@@ -119,10 +122,10 @@ class Curator(Original):
             full_schema = declared(data.schema, terms.unit, bounds or {}, keys or {}, version)
             engine = open_engine(data.sources, full_schema, memory=memory, seconds=seconds, threads=threads)
             resources.append(engine)
-            payment = opening.payment(place, terms, unit, on_failure)
+            payment = accounts.payment(place, terms, unit, on_failure)
             resources += payment.owned
             places = tuple(str(path.resolve()) for path in terms.paths)
-            opening.note_version(payment.account, full_schema, version)
+            accounts.note_version(payment.account, full_schema, version)
             desk = Desk(engine, full_schema, payment.account, floor=floor, rng=rng, places=places)
             curator = cls._paid(desk, payment, resources)
             curator.schema_files = data.schema_files
@@ -238,7 +241,7 @@ class Curator(Original):
         """The same data for an analyst who has a limit of her own already: what `share` made, found again."""
         root = self.account.root
         own = self.ledger.account(names.part(root, analyst))
-        account = opening.part_of(self.ledger, own, root, analyst).same_data_as(self.account)
+        account = accounts.part_of(self.ledger, own, root, analyst).same_data_as(self.account)
         return Curator(self._desk.paid_by(account), self.ledger)
 
     # -------------------------------------------------------------------------------------------- the owner
@@ -265,7 +268,7 @@ class Curator(Original):
         """Write down what was only proposed so far: the ledger, the account, its sources and the mark beside
         the data."""
         if self._unbound is not None:
-            opening.bind(self.ledger, self._unbound)
+            accounts.bind(self.ledger, self._unbound)
             self._unbound = None
         if self._proposal is None:
             return
@@ -310,7 +313,8 @@ class Dashboard:
 def _check_terms(unit: Any, limit: Any) -> None:
     if unit is not None and not isinstance(unit, Unit):
         raise InvalidParameter(
-            f'Expected unit=Unit.column("patient_id", max_rows=4) or Unit.row(), got {unit!r}. Nothing was opened.'
+            f'Expected unit=Unit.column("patient_id", max_rows=4) or Unit.row(), got {unit!r}. '
+            "Nothing was opened."
         )
     if limit is not None and not isinstance(limit, Budget):
         raise InvalidParameter(
@@ -319,7 +323,9 @@ def _check_terms(unit: Any, limit: Any) -> None:
 
 
 def _schema(schema: str | Path | Schema | None) -> Schema | None:
-    return schema if schema is None or isinstance(schema, Schema) else load(Path(schema))
+    if schema is None or isinstance(schema, Schema):
+        return schema
+    return load(Path(schema))
 
 
 def _close(things: list[Any]) -> None:

@@ -52,7 +52,9 @@ def _named(kind: Type) -> str:
         Kind.DATE: "date",
         Kind.TIMESTAMP: "timestamp",
     }
-    return f"decimal(18, {kind.scale})" if kind.kind is Kind.DECIMAL else simple[kind.kind]
+    if kind.kind is Kind.DECIMAL:
+        return f"decimal(18, {kind.scale})"
+    return simple[kind.kind]
 
 
 def _ibis() -> Any:

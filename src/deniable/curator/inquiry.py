@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any, NoReturn, TypedDict
 
 from deniable.accounting.filters import above
-from deniable.curator.answer import Answer, answer_seconds
-from deniable.curator.blocks import BlocksKept
+from deniable.curator.answers.answer import Answer, answer_seconds
+from deniable.curator.answers.blocks import BlocksKept
+from deniable.curator.answers.reading import explained
 from deniable.curator.desk import Desk
 from deniable.curator.one_of_many import check_of, noise_by_counts, one_of, share_of, total_of
 from deniable.curator.preview import Preview
-from deniable.curator.reading import explained
 from deniable.curator.response_time import Pace
 from deniable.curator.stop import Stop, Stoppable, by_signal
 from deniable.errors import InvalidQuery, LedgerError, Stopped
@@ -94,7 +94,9 @@ class Quote:
 
     @property
     def plans(self) -> tuple[Plan, ...]:
-        return (self.mechanism,) if isinstance(self.mechanism, Plan) else self.mechanism.plans
+        if isinstance(self.mechanism, Plan):
+            return (self.mechanism,)
+        return self.mechanism.plans
 
     def shares(self) -> tuple[str, ...]:
         """What part of ε goes elsewhere than to the numbers, of each block once."""
@@ -160,7 +162,9 @@ class Inquiry(Original):
         confidence, errors = quote.terms.confidence, quote.expected()
         refusal = None if free else would.refusal
         fits = would.fits or free
-        more = None if self._of is None else account.times(quote.loss, delta=quote.at)
+        more = None
+        if self._of is not None:
+            more = account.times(quote.loss, delta=quote.at)
         shares = (*quote.shares(), *self._better_account(quote))
         return Preview(
             quote.epsilon, quote.delta, errors, confidence, fits, free, would.left, refusal, more, shares
@@ -176,7 +180,8 @@ class Inquiry(Original):
         if part > 1 - LESS:
             return ()
         return (
-            f'An account that is opened for this, with purpose="counts", has {part:.2f} of this noise: this one keeps a '
+            f'An account that is opened for this, with purpose="counts", has {part:.2f} of this noise: '
+            "this one keeps a "
             "part of its δ for charges of other kinds.",
         )
 
@@ -370,8 +375,12 @@ class Inquiry(Original):
         at = None if by_curve else cost.delta
         key = answer_key(self._desk, asked, terms)
         epsilon, delta = above(cost.charge.epsilon), above(cost.charge.delta)
-        own = own_block(asked.blocks[0]) if after is None else None
-        block = None if own is None else _key(self._desk, "blocks", (own.query,), terms)
+        own = None
+        if after is None:
+            own = own_block(asked.blocks[0])
+        block = None
+        if own is not None:
+            block = _key(self._desk, "blocks", (own.query,), terms)
         return Quote(mechanism, after, terms, loss, key, at, epsilon, delta, block, own)
 
     # -------------------------------------------------------------------------------------------- the answer
@@ -456,12 +465,14 @@ def _mechanism(asked: SplitQuery, unit: Unit, terms: Terms) -> tuple[Plan | Bloc
 
 def _read_twice(quote: Quote) -> WithBlock | Blocks:
     mechanism = quote.mechanism
-    return WithBlock(mechanism, quote.own) if isinstance(mechanism, Plan) else mechanism
+    if isinstance(mechanism, Plan):
+        return WithBlock(mechanism, quote.own)
+    return mechanism
 
 
 def _served(view: LedgerView, quote: Quote) -> LedgerView:
-    """Without what was kept, where another version kept it whose plan of the same question measures otherwise:
-    then it costs again."""
+    """Without what was kept, where another version kept it whose plan of the same question measures
+    otherwise: then it costs again."""
     if view.kept is None or quote.after is None or BlocksKept.serves(view.kept, quote.plans):
         return view
     return replace(view, kept=None, readers={})
@@ -471,7 +482,9 @@ def answer_key(desk: Desk, asked: SplitQuery | Query, terms: Terms) -> str:
     """What makes two questions the same: never the data itself, only where it lies and what its owner says
     its version is. What is said over released blocks is no part of it: that is computed anew."""
     blocks = asked.blocks if isinstance(asked, SplitQuery) else (asked,)
-    kind = "answer" if isinstance(asked, Query) or asked.after is None else "blocks"
+    kind = "blocks"
+    if isinstance(asked, Query) or asked.after is None:
+        kind = "answer"
     return _key(desk, kind, blocks, terms)
 
 
@@ -491,7 +504,9 @@ def _key(desk: Desk, kind: str, blocks: tuple[Query, ...], terms: Terms) -> str:
 
 def _as_typed(value: Fraction | int) -> Number:
     """A number as it would be typed beside the text, so that both are one question."""
-    return float(value) if isinstance(value, Fraction) and exact(float(value)) == value else value
+    if isinstance(value, Fraction) and exact(float(value)) == value:
+        return float(value)
+    return value
 
 
 def _raise(error: Exception) -> NoReturn:
@@ -501,4 +516,6 @@ def _raise(error: Exception) -> NoReturn:
 def _cut(text: str) -> str:
     """As much of a query as the journal keeps, of characters that every database can hold."""
     clean = "".join(c if c.isprintable() else " " for c in text)
-    return clean if len(clean) <= DESCRIBED else clean[: DESCRIBED - 1] + "…"
+    if len(clean) <= DESCRIBED:
+        return clean
+    return clean[: DESCRIBED - 1] + "…"

@@ -60,8 +60,12 @@ def curator_view(curator: Curator) -> str:
 
 def _described(column: ColumnInfo, unit: str | None) -> list[str]:
     ends = (column.lower, column.upper)
-    bounds = "" if None in ends else f"{float(ends[0] or 0):g} … {float(ends[1] or 0):g}"
-    keys = "" if column.keys is None else ", ".join(map(str, column.keys[:KEYS]))
+    bounds = ""
+    if None not in ends:
+        bounds = f"{float(ends[0] or 0):g} … {float(ends[1] or 0):g}"
+    keys = ""
+    if column.keys is not None:
+        keys = ", ".join(map(str, column.keys[:KEYS]))
     more = "" if column.keys is None or len(column.keys) <= KEYS else f", … ({len(column.keys)})"
     name = f"{column.name} (unit of privacy)" if column.name == unit else column.name
     return [name, types.name(column.type), bounds, keys + more]
@@ -115,7 +119,9 @@ def _value(name: str, value: str) -> Any:
     if name in ("noise", "as"):
         return value
     try:
-        return int(value) if name in COUNTS else float(value)
+        if name in COUNTS:
+            return int(value)
+        return float(value)
     except ValueError:
         raise InvalidParameter(f"Expected {name}={value} to be a number. {USAGE}") from None
 

@@ -45,7 +45,8 @@ def _admitted(rules: Filter) -> Fraction:
 
 
 def noise_by_counts(limits: Filter, total: Budget) -> float:
-    """The noise of each of many on an account that is for counts, as a part of that on this one, for the same total."""
+    """The noise of each of many on an account for counts, as a part of that on this one, for the same
+    total."""
     if limits.gaussian is not None:
         return 1.0
     return math.sqrt(share_of(limits, total)[1] / _admitted(Filter.gaussians(total)))
@@ -106,14 +107,20 @@ def _width(plans: tuple[Plan, ...]) -> float:
 
 
 def _composed(losses: list[Loss]) -> Loss:
-    return losses[0] if len(losses) == 1 else Composed(tuple(losses))
+    if len(losses) == 1:
+        return losses[0]
+    return Composed(tuple(losses))
 
 
 def total_of(limit: Budget, epsilon: Number | None, delta: Number | None) -> Budget | None:
     """What all of them may cost; None where that is the whole limit."""
     if epsilon is None and delta is None:
         return None
-    return Budget(limit.epsilon if epsilon is None else epsilon, limit.delta if delta is None else delta)
+    if epsilon is None:
+        epsilon = limit.epsilon
+    if delta is None:
+        delta = limit.delta
+    return Budget(epsilon, delta)
 
 
 def check_of(of: object, within: object) -> int:

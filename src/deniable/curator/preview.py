@@ -42,10 +42,19 @@ class Preview:
         at = f" at δ = {self.delta:.4g}" if self.delta else ""
         cost = f"Cost: ε = {short_up(self.epsilon)}{at}."
         errors = [f"{name}: {error}" for name, error in self.expected.items()]
-        head = f"Expected, with probability {self.confidence:.6g}:" if errors else ""
-        free = "This was asked before and is paid for: the answer is kept, and costs nothing."
-        after = f"Left afterwards for one charge: ε ≤ {short_down(self.left.epsilon)}."
-        fate = free if self.free else after if self.fits else str(self.refusal)
-        many = "" if self.more is None else f"Queries like it that fit, this one included: {self.more:,}."
-        lines = (cost, *self.shares, head, *(f"  {line}" for line in errors), fate, many)
+        head = ""
+        if errors:
+            head = f"Expected, with probability {self.confidence:.6g}:"
+        many = ""
+        if self.more is not None:
+            many = f"Queries like it that fit, this one included: {self.more:,}."
+        lines = (cost, *self.shares, head, *(f"  {line}" for line in errors), self._fate, many)
         return [line for line in lines if line]
+
+    @property
+    def _fate(self) -> str:
+        if self.free:
+            return "This was asked before and is paid for: the answer is kept, and costs nothing."
+        if self.fits:
+            return f"Left afterwards for one charge: ε ≤ {short_down(self.left.epsilon)}."
+        return str(self.refusal)

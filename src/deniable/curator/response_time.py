@@ -59,7 +59,9 @@ class Pace:
         work_time = self._passed if self._worked is None else self._worked
         if self._stop.requested is None:
             return _step(max(work_time, self._least), self._floor)
-        stop_time = self._stop.requested - self._started + SETTLING if self._floor else 0.0
+        stop_time = 0.0
+        if self._floor:
+            stop_time = self._stop.requested - self._started + SETTLING
         return _step(max(work_time, stop_time), self._floor)
 
     @property
@@ -86,4 +88,6 @@ def _step(passed: float, floor: float) -> float:
     >>> _step(0.25, 1.0), _step(1.5, 1.0), _step(0.25, 0)
     (1.0, 2.0, 0.25)
     """
-    return max(1, math.ceil(passed / floor)) * floor if floor else passed
+    if floor:
+        return max(1, math.ceil(passed / floor)) * floor
+    return passed

@@ -116,7 +116,9 @@ class Stoppable(Generic[Value]):
 
     @property
     def loss(self) -> Loss:
-        return self.of.loss if self.stated is None else self.stated
+        if self.stated is None:
+            return self.of.loss
+        return self.stated
 
     @property
     def unit(self) -> Unit:
@@ -136,9 +138,9 @@ def by_signal(stop: Stop) -> Iterator[None]:
     A handler of another program's that stood there is called when the block has ended; where the signal is
     ignored or kills the process, it still does.
     """
-    before = (
-        signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
-    )
+    before = None
+    if threading.current_thread() is threading.main_thread():
+        before = signal.getsignal(signal.SIGINT)
     if not callable(before):
         yield
         return

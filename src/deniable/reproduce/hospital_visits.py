@@ -11,7 +11,8 @@ from typing import Any
 import duckdb
 
 from deniable import numbers
-from deniable.curator import Answer, Curator, words
+from deniable.curator import Answer, Curator
+from deniable.curator.answers import words
 from deniable.datasets import real
 from deniable.guarantee import Budget
 from deniable.plots import answers

@@ -81,7 +81,8 @@ SCALARS: tuple[Function, ...] = (
     Function(
         "regexp_extract",
         "regexp_extract(a, 'p' [, 1])",
-        "the first match of a literal pattern that matches in one way only, or what its n-th bracket holds; '' where "
+        "the first match of a literal pattern that matches in one way only, or what its n-th bracket "
+        "holds; '' where "
         "there is none",
     ),
     Function("lower", "lower(a)", "ASCII letters made small"),
@@ -205,16 +206,21 @@ _TIME = (
 )
 _CHANCE = "Answers depend on the query and the data alone; leave chance to the noise."
 _PATTERN = (
-    "Use LIKE or ILIKE with a literal pattern, starts_with, ends_with or contains; a part is split_part(x, '/', 3) or "
+    "Use LIKE or ILIKE with a literal pattern, starts_with, ends_with or contains; a part is split_part(x, "
+    "'/', 3) or "
     "regexp_extract(x, '@([a-z]+)', 1)."
 )
 _LIST = "Use plain columns; for groups of numbers use bucket(x, [0, 10, 20])."
 _FILE = "Ask the owner to declare the table in the schema, and use its name."
 _SIZE = "Its result is not bounded by the length of its input; use concat, replace, left or right."
 _BITS = "Use arithmetic: //, % and *."
-_WINDOW = "Aggregate first, and say it over the result: SELECT a, COUNT(*) AS n, RANK() OVER (ORDER BY n) … GROUP BY a."
+_WINDOW = (
+    "Aggregate first, and say it over the result: SELECT a, COUNT(*) AS n, RANK() OVER (ORDER BY n) … "
+    "GROUP BY a."
+)
 _LATEST = (
-    "Within the rows of one person it is answered in a subquery: SELECT ward, COUNT(*) FROM (SELECT ward, ROW_NUMBER() OVER "
+    "Within the rows of one person it is answered in a subquery: SELECT ward, COUNT(*) FROM (SELECT ward, "
+    "ROW_NUMBER() OVER "
     "(PARTITION BY patient_id ORDER BY day) AS r FROM visits) v WHERE r = 1 GROUP BY ward."
 )
 _LATERAL = "Write the value where it is used: AVG((SELECT COUNT(*) FROM visits v WHERE v.patient_id = p.id))."
@@ -224,7 +230,8 @@ _RECURSIVE = (
 )
 _HASH = "Use the column itself."
 _ONE = (
-    "It would release one person's value; use MIN, MAX, MEDIAN or QUANTILE_CONT. Of each person, in a subquery: FIRST_VALUE(x) "
+    "It would release one person's value; use MIN, MAX, MEDIAN or QUANTILE_CONT. Of each person, in a "
+    "subquery: FIRST_VALUE(x) "
     "OVER (PARTITION BY person ORDER BY day)."
 )
 _JSON = "Take a field out of it: x ->> 'a' or x ->> '$.a.b'."

@@ -10,7 +10,8 @@ Assumes:   every expression is NULL or a number of its interval; NULLs are not c
 Reference: Moore, Kearfott, Cloud 2009, Introduction to Interval Analysis, ch. 2.
 
 >>> x = Column("x", Type(Kind.INTEGER))
->>> str(interval(Call("multiply", (x, Literal(-2, Type(Kind.INTEGER))), x.type), lambda column: Interval.of(0, 10)))
+>>> twice = Call("multiply", (x, Literal(-2, Type(Kind.INTEGER))), x.type)
+>>> str(interval(twice, lambda column: Interval.of(0, 10)))
 '[-20, 0]'
 """
 
@@ -22,6 +23,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from operator import neg
+from typing import Any
 
 from deniable.sql.tree import AggregateRef, Call, Column, Expr, KeyRef, Kind, Literal, Tied, Type, Value
 from deniable.sql.types import HIGHEST, LOWEST
@@ -38,11 +41,13 @@ class Interval:
 
     @classmethod
     def of(cls, lower: Number | None, upper: Number | None) -> Interval:
-        return cls(None if lower is None else Fraction(lower), None if upper is None else Fraction(upper))
+        return cls(_end(Fraction, lower), _end(Fraction, upper))
 
     @property
     def bounds(self) -> tuple[Fraction, Fraction] | None:
-        return None if self.lower is None or self.upper is None else (self.lower, self.upper)
+        if self.lower is None or self.upper is None:
+            return None
+        return (self.lower, self.upper)
 
     def within(self, lower: Number, upper: Number) -> bool:
         return self.bounds is not None and self.bounds[0] >= lower and self.bounds[1] <= upper
@@ -51,7 +56,16 @@ class Interval:
         return (self.lower is not None and self.lower > 0) or (self.upper is not None and self.upper < 0)
 
     def __str__(self) -> str:
-        return f"[{'−∞' if self.lower is None else self.lower}, {'∞' if self.upper is None else self.upper}]"
+        lower = "−∞" if self.lower is None else self.lower
+        upper = "∞" if self.upper is None else self.upper
+        return f"[{lower}, {upper}]"
+
+
+def _end(of: Callable[[Any], Number], end: Number | None) -> Fraction | None:
+    """What becomes of one end of an interval; an end that is not there stays so."""
+    if end is None:
+        return None
+    return Fraction(of(end))
 
 
 EVERYTHING = Interval()
@@ -144,20 +158,26 @@ def hull(parts: Sequence[Interval]) -> Interval:
 
 def _all(pick: Callable[[list[Fraction]], Fraction], ends: Sequence[Fraction | None]) -> Fraction | None:
     finite_ends = [end for end in ends if end is not None]
-    return pick(finite_ends) if len(finite_ends) == len(ends) else None
+    if len(finite_ends) < len(ends):
+        return None
+    return pick(finite_ends)
 
 
 def _any(pick: Callable[[list[Fraction]], Fraction], ends: Sequence[Fraction | None]) -> Fraction | None:
     finite_ends = [end for end in ends if end is not None]
-    return pick(finite_ends) if finite_ends else None
+    if finite_ends:
+        return pick(finite_ends)
+    return None
 
 
 def _plus(a: Fraction | None, b: Fraction | None) -> Fraction | None:
-    return None if a is None or b is None else a + b
+    if a is None or b is None:
+        return None
+    return a + b
 
 
 def _minus(x: Interval) -> Interval:
-    return Interval(None if x.upper is None else -x.upper, None if x.lower is None else -x.lower)
+    return Interval(_end(neg, x.upper), _end(neg, x.lower))
 
 
 def _add(args: list[Interval], call: Call) -> Interval:
@@ -171,8 +191,10 @@ def _subtract(args: list[Interval], call: Call) -> Interval:
 def _multiply(args: list[Interval], call: Call) -> Interval:
     a, b = args
     if a.bounds is None or b.bounds is None:
-        positive = all(x.lower is not None and x.lower >= 0 for x in args)
-        return Interval(Fraction(0), None) if positive else EVERYTHING
+        is_positive = all(x.lower is not None and x.lower >= 0 for x in args)
+        if is_positive:
+            return Interval(Fraction(0), None)
+        return EVERYTHING
     ends = [x * y for x in a.bounds for y in b.bounds]
     return Interval(min(ends), max(ends))
 
@@ -191,19 +213,23 @@ def _int_divide(args: list[Interval], call: Call) -> Interval:
     if args[1].without_zero():
         return _outward(_divide(args, call), Fraction(1))
     size = _abs(args[:1], call).upper
-    return _symmetric(None if size is None else size * 10 ** call.args[1].type.scale)
+    return _symmetric(_end(lambda s: s * 10 ** call.args[1].type.scale, size))
 
 
 def _modulo(args: list[Interval], call: Call) -> Interval:
     size = _abs(args[1:], call).upper
     low, high = args[0].lower, args[0].upper
     both = _symmetric(size)
-    lower = Fraction(0) if low is not None and low >= 0 else both.lower
-    return Interval(lower, Fraction(0) if high is not None and high <= 0 else both.upper)
+    lower, upper = both.lower, both.upper
+    if low is not None and low >= 0:
+        lower = Fraction(0)
+    if high is not None and high <= 0:
+        upper = Fraction(0)
+    return Interval(lower, upper)
 
 
 def _symmetric(size: Fraction | None) -> Interval:
-    return EVERYTHING if size is None else Interval(-size, size)
+    return Interval(_end(neg, size), size)
 
 
 def _abs(args: list[Interval], call: Call) -> Interval:
@@ -212,47 +238,48 @@ def _abs(args: list[Interval], call: Call) -> Interval:
         return args[0]
     if high is not None and high <= 0:
         return _minus(args[0])
-    return Interval(Fraction(0), None if low is None or high is None else max(-low, high))
+    return Interval(Fraction(0), _all(max, [_end(neg, low), high]))
 
 
 def _outward(x: Interval, by: Fraction) -> Interval:
-    return Interval(None if x.lower is None else x.lower - by, None if x.upper is None else x.upper + by)
+    return Interval(_plus(x.lower, -by), _plus(x.upper, by))
 
 
 def _round(args: list[Interval], call: Call) -> Interval:
     digits = call.args[1]
-    places = int(digits.value) if isinstance(digits, Literal) and isinstance(digits.value, int) else 0
+    places = 0
+    if isinstance(digits, Literal) and isinstance(digits.value, int):
+        places = int(digits.value)
     return _cells(args[0], Fraction(1, 10**places))
 
 
 def _cells(x: Interval, cell: Fraction) -> Interval:
     """The multiples of `cell` that numbers of `x` may be rounded to, whichever way halves go."""
-    lower = None if x.lower is None else math.ceil(x.lower / cell - Fraction(1, 2)) * cell
-    return Interval(lower, None if x.upper is None else math.floor(x.upper / cell + Fraction(1, 2)) * cell)
+    half = Fraction(1, 2)
+    lower = _end(lambda end: math.ceil(end / cell - half) * cell, x.lower)
+    return Interval(lower, _end(lambda end: math.floor(end / cell + half) * cell, x.upper))
 
 
 def _floor(args: list[Interval], call: Call) -> Interval:
-    low, high = args[0].lower, args[0].upper
-    return Interval.of(None if low is None else math.floor(low), None if high is None else math.floor(high))
+    return Interval(_end(math.floor, args[0].lower), _end(math.floor, args[0].upper))
 
 
 def _ceil(args: list[Interval], call: Call) -> Interval:
-    low, high = args[0].lower, args[0].upper
-    return Interval.of(None if low is None else math.ceil(low), None if high is None else math.ceil(high))
+    return Interval(_end(math.ceil, args[0].lower), _end(math.ceil, args[0].upper))
 
 
 def _sqrt(args: list[Interval], call: Call) -> Interval:
-    high = args[0].upper
-    return Interval(Fraction(0), None if high is None else Fraction(math.isqrt(max(0, math.ceil(high))) + 1))
+    upper = _end(lambda end: math.isqrt(max(0, math.ceil(end))) + 1, args[0].upper)
+    return Interval(Fraction(0), upper)
 
 
 def _log(of: Callable[[float], float]) -> Callable[[list[Interval], Call], Interval]:
     """Of what grows; a little wider than floats say."""
 
     def rule(args: list[Interval], call: Call) -> Interval:
-        low, high = args[0].lower, args[0].upper
-        lower = of(_nearest(low)) - 1e-9 if low is not None and low > 0 else None
-        return Interval.of(lower, of(_nearest(high)) + 1e-9 if high is not None and high > 0 else None)
+        low, high = (None if end is None or end <= 0 else end for end in (args[0].lower, args[0].upper))
+        lower = _end(lambda end: of(_nearest(end)) - 1e-9, low)
+        return Interval(lower, _end(lambda end: of(_nearest(end)) + 1e-9, high))
 
     return rule
 
@@ -265,12 +292,15 @@ def _nearest(x: Fraction) -> float:
 def _power(args: list[Interval], call: Call) -> Interval:
     """To a small literal power."""
     base, exponent = args[0], call.args[1]
-    times = exponent.value if isinstance(exponent, Literal) and isinstance(exponent.value, float) else 0.5
-    if base.bounds is None or not times.is_integer() or not 1 <= times <= 8:
+    if not isinstance(exponent, Literal) or not isinstance(exponent.value, float):
         return EVERYTHING
-    ends = [end ** int(times) for end in base.bounds]
-    crosses = base.bounds[0] < 0 < base.bounds[1]
-    return Interval(Fraction(0) if crosses and times % 2 == 0 else min(ends), max(ends))
+    if base.bounds is None or exponent.value not in range(1, 9):
+        return EVERYTHING
+    times = int(exponent.value)
+    ends = [end**times for end in base.bounds]
+    if times % 2 == 0 and base.bounds[0] < 0 < base.bounds[1]:
+        ends.append(Fraction(0))
+    return Interval(min(ends), max(ends))
 
 
 def _greatest(args: list[Interval], call: Call) -> Interval:
@@ -287,7 +317,9 @@ def _cast(args: list[Interval], call: Call) -> Interval:
         return Interval.of(0, 1)
     if source.kind in (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT) and to.kind in (Kind.INTEGER, Kind.DECIMAL):
         return _cells(args[0], Fraction(1, 10**to.scale))
-    return args[0] if to.kind is Kind.FLOAT and source.kind is not Kind.TEXT else EVERYTHING
+    if to.kind is Kind.FLOAT and source.kind is not Kind.TEXT:
+        return args[0]
+    return EVERYTHING
 
 
 def _length(args: list[Interval], call: Call) -> Interval:
@@ -300,8 +332,10 @@ def _byte_length(args: list[Interval], call: Call) -> Interval:
 
 def _date_diff(args: list[Interval], call: Call) -> Interval:
     unit = call.args[0]
-    most = math.ceil((DAYS + 1) * DIFFERENCES[str(unit.value)]) + 1 if isinstance(unit, Literal) else None
-    return Interval.of(None if most is None else -most, most)
+    if not isinstance(unit, Literal):
+        return EVERYTHING
+    most = math.ceil((DAYS + 1) * DIFFERENCES[str(unit.value)]) + 1
+    return Interval.of(-most, most)
 
 
 _RULES: dict[str, Callable[[list[Interval], Call], Interval]] = {

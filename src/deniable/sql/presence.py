@@ -48,8 +48,10 @@ def marked(query: Query, schema: Schema) -> Query:
 
 
 def _marked(of: Aggregate, names: Names) -> Aggregate:
-    met = names if of.where is None else names | implied(of.where)
-    return replace(of, present=True) if of.of is not None and present(of.of, met) else of
+    present_names = names if of.where is None else names | implied(of.where)
+    if of.of is not None and present(of.of, present_names):
+        return replace(of, present=True)
+    return of
 
 
 def columns(relation: Relation, schema: Schema) -> Names:
@@ -58,7 +60,9 @@ def columns(relation: Relation, schema: Schema) -> Names:
         case Scan():
             return _declared(relation, schema)
         case Listed(column=column, values=values):
-            return NOTHING if None in values else frozenset({column.name})
+            if None in values:
+                return NOTHING
+            return frozenset({column.name})
         case Project(of=of, columns=pairs):
             return _named(pairs, columns(of, schema))
         case Filter(of=of, where=where):
@@ -80,9 +84,11 @@ def _declared(scan: Scan, schema: Schema) -> Names:
     table = schema.table(scan.table)
     if table is None:
         return NOTHING
-    declared = frozenset(info.name for info in table.columns if not info.nulls)
+    declared_names = frozenset(info.name for info in table.columns if not info.nulls)
     # Rows whose unit is NULL do not exist.
-    return declared if scan.unit is None or scan.path else declared | {scan.unit}
+    if scan.unit is None or scan.path:
+        return declared_names
+    return declared_names | {scan.unit}
 
 
 def _joined(join: Join, schema: Schema) -> Names:

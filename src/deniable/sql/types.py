@@ -43,7 +43,9 @@ TIMESTAMP_TEXT = f"{DATE_TEXT}[ T]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0
 
 def decimal_text(scale: int) -> str:
     """Texts read as a decimal: few enough digits before the point that the scaled integer has at most 18."""
-    return f"[+-]?[0-9]{{1,{18 - scale}}}([.][0-9]{{1,18}})?" if scale < 18 else "[+-]?0([.][0-9]{1,18})?"
+    if scale < 18:
+        return f"[+-]?[0-9]{{1,{18 - scale}}}([.][0-9]{{1,18}})?"
+    return "[+-]?0([.][0-9]{1,18})?"
 
 
 def decimal(scale: int) -> Type:
@@ -60,7 +62,9 @@ def name(of: Type) -> str:
     >>> name(decimal(2))
     'DECIMAL(18, 2)'
     """
-    return f"DECIMAL(18, {of.scale})" if of.kind is Kind.DECIMAL else of.kind.upper()
+    if of.kind is Kind.DECIMAL:
+        return f"DECIMAL(18, {of.scale})"
+    return of.kind.upper()
 
 
 def is_null(expr: Expr) -> bool:
@@ -91,13 +95,22 @@ def literal_as(value: Value, to: Type) -> Literal | None:
         read = _READ[to.kind](value, to)
     except (ValueError, ArithmeticError):
         return None
-    return Literal(read, to) if value is None or read is not None else None
+    if value is None or read is not None:
+        return Literal(read, to)
+    return None
+
+
+_TRUTHS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
 
 def _boolean(value: Value, to: Type) -> Value:
     if isinstance(value, str):
-        return {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}.get(value.lower())
-    return value if isinstance(value, bool) else (value != 0 if isinstance(value, int) else None)
+        return _TRUTHS.get(value.lower())
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value != 0
+    return None
 
 
 def _integer(value: Value, to: Type) -> Value:
@@ -107,7 +120,9 @@ def _integer(value: Value, to: Type) -> Value:
         value = round(value) if math.isfinite(value) else None
     elif isinstance(value, Decimal):
         value = int(value.quantize(Decimal(1), ROUND_HALF_UP))
-    return int(value) if isinstance(value, int) and LOWEST <= value <= HIGHEST else None
+    if isinstance(value, int) and LOWEST <= value <= HIGHEST:
+        return int(value)
+    return None
 
 
 def _decimal(value: Value, to: Type) -> Value:
@@ -119,40 +134,52 @@ def _decimal(value: Value, to: Type) -> Value:
     with localcontext() as context:
         context.prec = 60
         number = Decimal(value).quantize(Decimal(1).scaleb(-to.scale), half)
-    return number if LOWEST <= number.scaleb(to.scale) <= HIGHEST else None
+    if LOWEST <= number.scaleb(to.scale) <= HIGHEST:
+        return number
+    return None
 
 
 def _float(value: Value, to: Type) -> Value:
     if isinstance(value, str) and not re.fullmatch(FLOAT_TEXT, value):
         return None
     number = float(value) if isinstance(value, (int, float, Decimal, str)) else math.nan
-    return number if math.isfinite(number) else None
+    if math.isfinite(number):
+        return number
+    return None
 
 
 def _text(value: Value, to: Type) -> Value:
     if isinstance(value, bool):
         return str(value).lower()
-    return (
-        str(value)[: to.length]
-        if isinstance(value, (str, int, date)) and not isinstance(value, datetime)
-        else None
-    )
+    if isinstance(value, (str, int, date)) and not isinstance(value, datetime):
+        return str(value)[: to.length]
+    return None
 
 
 def _date(value: Value, to: Type) -> Value:
     if isinstance(value, str):
-        return date.fromisoformat(value) if re.fullmatch(DATE_TEXT, value) else None
-    return value.date() if isinstance(value, datetime) else (value if isinstance(value, date) else None)
+        if re.fullmatch(DATE_TEXT, value):
+            return date.fromisoformat(value)
+        return None
+    if isinstance(value, datetime):
+        return value.date()
+    if isinstance(value, date):
+        return value
+    return None
 
 
 def _timestamp(value: Value, to: Type) -> Value:
     if isinstance(value, str):
         if re.fullmatch(DATE_TEXT, value):
             return datetime.fromisoformat(value)
-        return datetime.fromisoformat(value) if re.fullmatch(TIMESTAMP_TEXT, value) else None
+        if re.fullmatch(TIMESTAMP_TEXT, value):
+            return datetime.fromisoformat(value)
+        return None
     if isinstance(value, date) and not isinstance(value, datetime):
         return datetime(value.year, value.month, value.day)
-    return value if isinstance(value, datetime) else None
+    if isinstance(value, datetime):
+        return value
+    return None
 
 
 _READ = {

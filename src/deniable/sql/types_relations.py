@@ -117,8 +117,11 @@ def read(expr: Expr | None) -> Iterator[str]:
     elif isinstance(expr, Tied):
         yield from (column.name for column, _ in expr.on)
     elif isinstance(expr, OwnWindow):
-        own = () if expr.aggregate is None else (expr.aggregate.of, expr.aggregate.where)
-        for part in (*expr.args, *expr.keys, *own, *(each.by for each in (*expr.order, *expr.ties))):
+        parts = [*expr.args, *expr.keys, *(each.by for each in (*expr.order, *expr.ties))]
+        if expr.aggregate is not None:
+            yield from read(expr.aggregate.of)
+            yield from read(expr.aggregate.where)
+        for part in parts:
             yield from read(part)
 
 

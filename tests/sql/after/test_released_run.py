@@ -13,8 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deniable.curator import Curator, blocks
-from deniable.curator.blocks import BlocksKept
+from deniable.curator import Curator
+from deniable.curator.answers import blocks
+from deniable.curator.answers.blocks import BlocksKept
 from deniable.datasets.people import DIAGNOSES
 from deniable.datasets.visits import visits
 from deniable.errors import BudgetExceeded

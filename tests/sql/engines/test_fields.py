@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from deniable.errors import DataError
-from deniable.sql.engines import Engine, open_engine, parquet
+from deniable.sql.engines import Engine, open_engine
 from deniable.sql.engines.cells import unread_cells
 from deniable.sql.engines.sources import Parquet, PostgresTable, recognised
+from deniable.sql.engines.stored import parquet
 from deniable.sql.schema.file import parse
 from deniable.sql.schema.infer import declarable, describe
 from tests.sql.engines.real import rows, server, session

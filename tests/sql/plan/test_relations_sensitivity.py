@@ -23,7 +23,7 @@ from deniable.errors import InvalidQuery
 from deniable.loss import exact
 from deniable.sql.dialects import DUCKDB
 from deniable.sql.engines import Engine, Statement
-from deniable.sql.engines.fields import columns
+from deniable.sql.engines.stored.fields import columns
 from deniable.sql.engines.views import view
 from deniable.sql.plan.keys import combinations
 from deniable.sql.plan.measures import reading

@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from deniable.curator import Answer
-from deniable.curator.words import number, plain
+from deniable.curator.answers.words import number, plain
 from deniable.plots import svg
 from deniable.server.console.page import safe
 

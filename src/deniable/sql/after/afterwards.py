@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -111,7 +111,9 @@ class Afterwards:
     def _noisy(self, table: pa.Table) -> list[str]:
         """The numbers of the answer but its keys."""
         columns = self._with_ends[1]
-        answer_columns = columns if columns is not None and len(columns) == table.num_columns else None
+        answer_columns = None
+        if columns is not None and len(columns) == table.num_columns:
+            answer_columns = columns
         keys = {i for i, column in enumerate(answer_columns or ()) if column.key}
         fields = enumerate(table.schema)
         return [each.name for i, each in fields if _is_number(each.type) and i not in keys]
@@ -126,7 +128,9 @@ def _levels(
     rows = {i: block.table.num_rows for i, block in enumerate(released)}
     levels = {}
     for position, column in enumerate(columns):
-        at = None if column.reach is None else _level(column.reach, rows, released)
+        at = None
+        if column.reach is not None:
+            at = _level(column.reach, rows, released)
         if at is not None and _is_number(table.schema.field(position).type):
             levels[position] = at
     return levels
@@ -198,18 +202,17 @@ def _level(reach: Reach, rows: dict[int, int], released: Sequence[ReleasedBlock]
 
 def _columns(index: int, query: Query, like: Collection[str]) -> AnswerColumns:
     keys = frozenset(output.name for output in query.outputs if isinstance(output.of, KeyRef))
-    return tuple(
-        AnswerColumn(
-            output.name,
-            Reach(((index, output.name, 0),), direct=True)
-            if isinstance(output.of, AggregateRef) and output.of.type.kind in _NUMBERS
-            else None,
-            key=isinstance(output.of, KeyRef),
-            noise=OwnNoise(f"{NOISE}{index}_{output.name}", keys) if output.name in like else None,
-            origin=output.name if output.name in keys else None,
-        )
-        for output in query.outputs
-    )
+    columns = []
+    for output in query.outputs:
+        column = AnswerColumn(output.name, key=isinstance(output.of, KeyRef))
+        if isinstance(output.of, AggregateRef) and output.of.type.kind in _NUMBERS:
+            column = replace(column, reach=Reach(((index, output.name, 0),), direct=True))
+        if output.name in like:
+            column = replace(column, noise=OwnNoise(f"{NOISE}{index}_{output.name}", keys))
+        if output.name in keys:
+            column = replace(column, origin=output.name)
+        columns.append(column)
+    return tuple(columns)
 
 
 def _empty(query: Query) -> pa.Table:
@@ -250,4 +253,6 @@ def _outward(ends: pa.ChunkedArray, side: int, slack: float) -> pa.ChunkedArray:
 def _moved(end: float, side: int, slack: float) -> float:
     if math.isnan(end):
         return side * math.inf
-    return end if math.isinf(end) else end + side * abs(end) * slack
+    if math.isinf(end):
+        return end
+    return end + side * abs(end) * slack

@@ -102,12 +102,16 @@ class _Arithmetic:
                 return self._chosen(node)
             case exp.Nullif() if not self._noisy(node.expression):
                 inner = self.of(node.this)
-                return None if inner is None else _where(node, inner)
+                if inner is None:
+                    return None
+                return _where(node, inner)
             case exp.Neg() | exp.Cast() | exp.TryCast() | exp.Round() | exp.Floor() | exp.Ceil():
                 return self._of_one(node)
             case exp.Add() | exp.Sub() | exp.Mul() | exp.Div():
                 left, right = self.of(node.this), self.of(node.expression)
-                return None if left is None or right is None else _combined(node, left, right)
+                if left is None or right is None:
+                    return None
+                return _combined(node, left, right)
             case exp.Coalesce() | exp.Greatest() | exp.Least():
                 return self._of_each(node, [node.this, *node.expressions])
         return None
@@ -159,10 +163,13 @@ class _Arithmetic:
     # ----------------------------------------------------------------------------------------- over many rows
 
     def _window(self, node: exp.Window) -> Ends | None:
-        if not self.grouped and (summed := self._summed(node)) is not None:
-            return summed
+        if self.grouped:
+            return None
+        interval = self._summed(node)
+        if interval is not None:
+            return interval
         inner = _Arithmetic(self.seen, False, self.nested, self.by_keys)
-        interval = inner._function(node.this, (*_OVER_MANY, *_OF_ONE_ROW)) if not self.grouped else None
+        interval = inner._function(node.this, (*_OVER_MANY, *_OF_ONE_ROW))
         if interval is None:
             return None
         sides = []
@@ -173,9 +180,9 @@ class _Arithmetic:
         return Ends(sides[0], sides[1], interval.reach)
 
     def _aggregate(self, node: exp.Expr) -> Ends | None:
-        summed = self._summed(node)
-        if summed is not None:
-            return summed
+        interval = self._summed(node)
+        if interval is not None:
+            return interval
         return _Arithmetic(self.seen, False, self.nested, self.by_keys)._function(node, _OVER_MANY)
 
     def _summed(self, node: exp.Expr) -> Ends | None:
@@ -210,7 +217,9 @@ class _Arithmetic:
             if isinstance(node, exp.Filter) and self._noisy(node.expression):
                 return None
             interval = self._function(node.this, known)
-            return None if interval is None else _put_in(node, interval, interval.reach)
+            if interval is None:
+                return None
+            return _put_in(node, interval, interval.reach)
         if not isinstance(node, known) or isinstance(node.this, exp.Distinct):
             return None
         if self._has_noisy_options(node):
@@ -235,11 +244,9 @@ _SUMS = itertools.count(1)
 
 def _inside(outer: exp.Expr, function: exp.Expr) -> exp.Expr:
     """Another function over the same rows."""
-    return (
-        _put(outer, _inside(outer.this, function))
-        if isinstance(outer, (exp.Window, exp.Filter))
-        else function
-    )
+    if isinstance(outer, (exp.Window, exp.Filter)):
+        return _put(outer, _inside(outer.this, function))
+    return function
 
 
 def _margin(noise: str, many: exp.Expr) -> exp.Expr:
@@ -259,8 +266,10 @@ def _exact(node: exp.Expr) -> Ends:
 
 def _branch(node: exp.Expr, at: int | None) -> exp.Expr:
     """One WHEN of a CASE; IF (a, b, c) is its own branch, and so is what has no condition."""
-    branches = node.args.get("ifs")
-    return node if at is None or not branches else branches[at]
+    branches: list[exp.Expr] = node.args.get("ifs") or []
+    if at is None or not branches:
+        return node
+    return branches[at]
 
 
 def _put_in(node: exp.Expr, interval: Ends, reach: Reach) -> Ends:

@@ -62,8 +62,8 @@ def canonical(query: Query) -> tuple[Query, list[str]]:
     outputs = [Output(f"k{at}", KeyRef(at, query.keys[i].of.type)) for at, i in enumerate(keys)]
     types = [aggregate_type(each) for each in query.aggregates]
     outputs += [Output(f"a{at}", AggregateRef(at, types[i])) for at, i in enumerate(aggregates)]
-    made = [_moved(output.of, keys, aggregates) for output in query.outputs if isinstance(output.of, Call)]
-    others = sorted(dict.fromkeys(made), key=normal_text)
+    calls = [_moved(output.of, keys, aggregates) for output in query.outputs if isinstance(output.of, Call)]
+    others = sorted(dict.fromkeys(calls), key=normal_text)
     outputs += [Output(f"d{at}", each) for at, each in enumerate(others)]
     form = Query(
         query.relation,

@@ -111,7 +111,9 @@ def _refuse(what: str) -> NoReturn:
 def _first_lines(text: str) -> str:
     """What DuckDB says, without the excerpt of the text that was written here."""
     message = " ".join(line.strip() for line in text.split("\n\nLINE")[0].splitlines() if line.strip())
-    return message if len(message) <= 500 else message[:499] + "…"
+    if len(message) <= 500:
+        return message
+    return message[:499] + "…"
 
 
 def _simple(table: pa.Table) -> pa.Table:

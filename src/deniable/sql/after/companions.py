@@ -5,6 +5,7 @@ noisy numbers, DISTINCT, INTERSECT, PIVOT) has no interval, and the answer says 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -18,6 +19,7 @@ from deniable.sql.read.names import fold
 from deniable.sql.read.relations.per_unit import plain
 
 LOW, HIGH = f"{RESERVED}low_", f"{RESERVED}high_"
+_NO_ENDS = (exp.Null(), exp.Null())
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ def annotated(
     that must have ends, NULL where none follow."""
     node = node.copy()
     names = dict(names)
-    for cte in node.args["with_"].expressions if node.args.get("with_") else ():
+    ctes = node.ctes if isinstance(node, exp.Query) else []
+    for cte in ctes:
         body, columns = annotated(cte.this, names)
         cte.set("this", body)
         names[fold(str(cte.alias))] = _renamed(columns, cte.args.get("alias"))
@@ -94,29 +97,35 @@ def _select(
     sources = _sources(select, names)
     if sources is None or not _expanded(select, sources):
         return select, None
-    is_closed = bool(select.args.get("distinct")) or _orders_all(select)
     rows = _Rows.of(select, sources)
     if not rows.whole:
         sources = [(table, _mixed(columns) or ()) for table, columns in sources]
-    lookup = _seen(sources)
-    companions = {} if is_closed else _companions(select, names, lookup, rows)
-    columns = [
-        AnswerColumn(
-            str(item.alias_or_name) or f"column{i + 1}",
-            companions[i].reach if i in companions else None,
-            _is_key(plain(item), sources),
-            companions[i].noise if i in companions and _has_only(select, _PASSED_ON) else None,
-            rows.origin(plain(item)),
-        )
-        for i, item in enumerate(select.expressions)
-    ]
+    companions = _companions(select, names, _seen(sources), rows)
     targets = frozenset(companions) if want is None else want
-    if is_closed and targets:
+    if targets and _is_closed(select):
         return select, None
+    columns = _columns(select, companions, sources, rows)
     for i in sorted(targets):
-        items = _items(columns[i].name, companions.get(i))
-        select.set("expressions", [*select.expressions, *items])
-    return select, tuple(columns)
+        select.set("expressions", [*select.expressions, *_items(columns[i].name, companions.get(i))])
+    return select, columns if _has_only(select, _PASSED_ON) else _mixed(columns)
+
+
+def _columns(
+    select: exp.Select, companions: Mapping[int, Ends], sources: Sequence[Source], rows: _Rows
+) -> AnswerColumns:
+    columns = []
+    for i, item in enumerate(map(plain, select.expressions)):
+        name = str(select.expressions[i].alias_or_name) or f"column{i + 1}"
+        column = AnswerColumn(name, key=_is_key(item, sources), origin=rows.origin(item))
+        if i in companions:
+            column = replace(column, reach=companions[i].reach, noise=companions[i].noise)
+        columns.append(column)
+    return tuple(columns)
+
+
+def _is_closed(select: exp.Select) -> bool:
+    """Whether a column more would change what it says."""
+    return bool(select.args.get("distinct")) or _orders_all(select)
 
 
 _PASSED_ON = {"expressions", "from_", "where", "with_"}
@@ -130,7 +139,9 @@ def _has_only(node: exp.Expr, parts: set[str]) -> bool:
 
 def _mixed(columns: AnswerColumns | None) -> AnswerColumns | None:
     """Of which it is not known that each row has a cell of its own, or that noise has not chosen the rows."""
-    return None if columns is None else tuple(replace(column, noise=None) for column in columns)
+    if columns is None:
+        return None
+    return tuple(replace(column, noise=None) for column in columns)
 
 
 @dataclass(frozen=True)
@@ -146,34 +157,37 @@ class _Rows:
 
     @classmethod
     def of(cls, select: exp.Select, sources: Sequence[Source]) -> _Rows:
-        if (
-            len(sources) != 1
-            or not _has_only(select, _READ)
-            or not _has_only(select.args["from_"].this, {"this", "alias"})
-        ):
+        if not _reads_one_table(select, sources):
             return cls(False)
-        table, columns = sources[0]
-        names = [fold(column.name) for column in columns]
-        keys = {fold(c.name) for c in columns if c.key and names.count(fold(c.name)) == 1}
-        origins = {fold(c.name): c.origin for c in columns if fold(c.name) in keys and c.origin is not None}
+        base = cls._of_table(*sources[0])
         items = [(fold(str(item.alias)), plain(item)) for item in select.expressions if item.alias]
-        made = {
-            name
-            for name, of in items
-            if _is_key(of, sources) and cls(True, table, frozenset(keys))._of_keys(of)
-        }
-        if any(name in keys and name not in made for name, _ in items):
+        key_items = {name for name, of in items if base._is_key(of)}
+        if any(name in base.keys and name not in key_items for name, _ in items):
             return cls(False)
-        rows = cls(True, table, frozenset(keys | made), origins)
+        rows = replace(base, keys=base.keys | key_items)
+        if rows._choose(select):
+            return rows
+        return cls(False)
+
+    @classmethod
+    def _of_table(cls, table: str, columns: AnswerColumns) -> _Rows:
+        times = Counter(fold(column.name) for column in columns)
+        keys = {fold(c.name): c.origin for c in columns if c.key and times[fold(c.name)] == 1}
+        origins = {name: origin for name, origin in keys.items() if origin is not None}
+        return cls(True, table, frozenset(keys), origins)
+
+    def _choose(self, select: exp.Select) -> bool:
+        """Whether keys alone choose and group the rows of a SELECT."""
         where, group = select.args.get("where"), select.args.get("group")
-        chosen = where is None or rows._of_keys(where)
-        grouped = group is None or (_has_only(group, {"expressions"}) and rows._grouped(select, group))
-        return rows if chosen and grouped else cls(False)
+        if where is not None and not self._of_keys(where):
+            return False
+        return group is None or (_has_only(group, {"expressions"}) and self._grouped(select, group))
 
     def origin(self, node: exp.Expr) -> str | None:
         """The key of the release that an expression is."""
-        is_key = isinstance(node, exp.Column) and self._of_keys(node)
-        return self.origins.get(fold(str(node.name))) if is_key else None
+        if not isinstance(node, exp.Column) or not self._of_keys(node):
+            return None
+        return self.origins.get(fold(str(node.name)))
 
     def by_keys(self, node: exp.Expr, noise: OwnNoise) -> bool:
         """Whether keys alone choose the rows of a function. Frames that are counted in ROWS go by the order
@@ -186,8 +200,14 @@ class _Rows:
 
     def _ordered(self, window: exp.Window) -> set[str | None]:
         order = window.args.get("order")
-        by = [plain(each.this) for each in order.expressions] if order is not None else []
-        return {self.origin(plain(each)) for each in [*(window.args.get("partition_by") or []), *by]}
+        keys = list(window.args.get("partition_by") or [])
+        if order is not None:
+            keys += [plain(each.this) for each in order.expressions]
+        return {self.origin(plain(each)) for each in keys}
+
+    def _is_key(self, node: exp.Expr) -> bool:
+        """Whether what is computed for one row stays a key."""
+        return self._of_keys(node) and not node.find(exp.Window, exp.AggFunc)
 
     def _of_keys(self, node: exp.Expr) -> bool:
         inside = list(node.walk())
@@ -210,6 +230,12 @@ class _Rows:
         )
 
 
+def _reads_one_table(select: exp.Select, sources: Sequence[Source]) -> bool:
+    if len(sources) != 1 or not _has_only(select, _READ):
+        return False
+    return _has_only(select.args["from_"].this, {"this", "alias"})
+
+
 def _by_peers(window: exp.Window) -> bool:
     """Whether rows that are alike in the window's order are in a frame together."""
     spec = window.args.get("spec")
@@ -220,13 +246,17 @@ def _item(select: exp.Select, node: exp.Expr) -> exp.Expr | None:
     """What GROUP BY 2 stands for."""
     if not isinstance(node, exp.Literal):
         return node
-    places = [plain(item) for item in select.expressions]
-    at = int(node.this) - 1 if not node.is_string and str(node.this).isdecimal() else -1
-    return places[at] if 0 <= at < len(places) else None
+    if node.is_string or not str(node.this).isdecimal():
+        return None
+    places = dict(enumerate(select.expressions, 1))
+    item = places.get(int(node.this))
+    return item and plain(item)
 
 
 def _companions(select: exp.Select, names: Names, lookup: Seen, rows: _Rows) -> dict[int, Ends]:
     """The ends of each item that stands on noisy numbers, by its position."""
+    if _is_closed(select):
+        return {}
     is_grouped = select.args.get("group") is not None or _aggregates(select)
     companions = {}
     for i, item in enumerate(select.expressions):
@@ -247,8 +277,8 @@ def _is_key(node: exp.Expr, sources: Sequence[Source]) -> bool:
     return all(fold(str(part.name)) in keys for part in inside if isinstance(part, exp.Column))
 
 
-def _items(name: str, found: Ends | None) -> list[exp.Expr]:
-    low, high = (exp.Null(), exp.Null()) if found is None else (found.low, found.high)
+def _items(name: str, interval: Ends | None) -> list[exp.Expr]:
+    low, high = _NO_ENDS if interval is None else (interval.low, interval.high)
     pairs = ((f"{LOW}{name}", low), (f"{HIGH}{name}", high))
     return [exp.alias_(exp.cast(end.copy(), "DOUBLE"), alias, quoted=True) for alias, end in pairs]
 
@@ -265,36 +295,34 @@ Source = tuple[str, AnswerColumns]
 
 def _sources(select: exp.Select, names: Names) -> list[Source] | None:
     """What FROM holds, with its columns; None where those are not known."""
-    first = select.args.get("from_")
-    origins = [] if first is None else [first]
+    holders = [select.args.get("from_"), *(select.args.get("joins") or [])]
     sources: list[Source] = []
-    for holder in [*origins, *(select.args.get("joins") or [])]:
-        node = holder.this
-        if (
-            isinstance(node, exp.Table)
-            and isinstance(node.this, exp.Identifier)
-            and not node.args.get("pivots")
-        ):
-            columns = names.get(fold(str(node.name)))
-        elif (
-            isinstance(node, exp.Subquery)
-            and not node.args.get("pivots")
-            and isinstance(node.this, exp.Query)
-        ):
-            body, columns = annotated(node.this, names)
-            node.set("this", body)
-        else:
-            columns = None
-        columns = _renamed(columns, node.args.get("alias"))
+    for node in (holder.this for holder in holders if holder is not None):
+        columns = _renamed(_read(node, names), node.args.get("alias"))
         if columns is None:
             return None
         sources.append((fold(str(node.alias_or_name)), columns))
     return sources
 
 
+def _read(node: exp.Expr, names: Names) -> AnswerColumns | None:
+    """The columns of a table or a query in brackets, whose ends are added to it."""
+    if node.args.get("pivots"):
+        return None
+    match node:
+        case exp.Table(this=exp.Identifier()):
+            return names.get(fold(str(node.name)))
+        case exp.Subquery(this=exp.Query() as query):
+            body, columns = annotated(query, names)
+            node.set("this", body)
+            return columns
+    return None
+
+
 def _given_names(alias: exp.Expr | None) -> list[str]:
-    columns = (alias.args.get("columns") or []) if isinstance(alias, exp.TableAlias) else []
-    return [str(column.name) for column in columns]
+    if not isinstance(alias, exp.TableAlias):
+        return []
+    return [str(column.name) for column in alias.args.get("columns") or []]
 
 
 def _renamed(columns: AnswerColumns | None, alias: exp.Expr | None) -> AnswerColumns | None:
@@ -336,28 +364,25 @@ def _seen(sources: Sequence[Source]) -> dict[tuple[str, str], Noisy | None]:
     lookup: dict[tuple[str, str], Noisy | None] = {}
     for table, columns in sources:
         for column in columns:
-            noisy = None
-            if column.reach is not None:
-                low, high = (
-                    exp.column(end + column.name, table=table or None, quoted=True) for end in (LOW, HIGH)
-                )
-                noisy = Noisy(low, high, column.reach, column.noise)
-            lookup[(table, fold(column.name))] = noisy
-            bare = ("", fold(column.name))
-            lookup[bare] = (
-                noisy
-                if bare not in lookup
-                else None
-                if noisy is None and lookup[bare] is None
-                else lookup[bare]
-            )
+            name, noisy = fold(column.name), _noisy(table, column)
+            lookup[table, name] = noisy
+            lookup.setdefault(("", name), noisy)
     return lookup
+
+
+def _noisy(table: str, column: AnswerColumn) -> Noisy | None:
+    if column.reach is None:
+        return None
+    names = [end + column.name for end in (LOW, HIGH)]
+    low, high = (exp.column(name, table=table or None, quoted=True) for name in names)
+    return Noisy(low, high, column.reach, column.noise)
 
 
 def _scalar(query: exp.Expr, names: Names) -> Noisy | None:
     """A query in brackets that is one number: its ends are two queries more. None where they do not
     follow."""
-    body, columns = annotated(query.this if isinstance(query, exp.Subquery) else query, names)
+    inside = query.this if isinstance(query, exp.Subquery) else query
+    body, columns = annotated(inside, names)
     if columns is None or len(columns) != 1 or columns[0].reach is None:
         return None
     sides = []

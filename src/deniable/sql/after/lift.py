@@ -163,11 +163,9 @@ class Lifted:
         return outputs
 
     def _named(self, written: exp.Expr, node: exp.Expr, index: int) -> str:
-        return (
-            str(node.name)
-            if isinstance(node, exp.Column) and not is_aggregate(written)
-            else _name(written, index)
-        )
+        if isinstance(node, exp.Column) and not is_aggregate(written):
+            return str(node.name)
+        return _name(written, index)
 
     def _order(self, order: exp.Expr) -> exp.Expr:
         """An alias or a position stays: it names a column of the answer."""
@@ -294,11 +292,15 @@ def _aggregate_name(node: exp.Expr) -> str:
     """As an answer names it: count, avg_days."""
     of = node.this if isinstance(node, (exp.Filter, exp.WithinGroup)) else node
     columns = list(dict.fromkeys(str(c.name) for c in node.find_all(exp.Column)))
-    distinct = "_distinct" if isinstance(of.this, exp.Distinct) else ""
+    distinct = ""
+    if isinstance(of.this, exp.Distinct):
+        distinct = "_distinct"
     return "_".join([name_of(of).lower() + distinct, *(columns if len(columns) == 1 else [])])
 
 
 def _copied(value: object) -> object:
     if isinstance(value, exp.Expr):
         return value.copy()
-    return [_copied(each) for each in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_copied(each) for each in value]
+    return value

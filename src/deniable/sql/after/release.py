@@ -89,7 +89,9 @@ class ReleasedBlock:
         limits = {int(m): (unpacked(low), unpacked(high)) for m, (low, high) in said["limits"].items()}
         bounds = {name: (pair[0], pair[1]) for name, pair in said["bounds"].items()}
         noises = {name: CellNoise.from_dict(each) for name, each in said.get("noises", {}).items()}
-        bounding = Bounding(**said["bounding"]) if said.get("bounding") else None
+        bounding = None
+        if said.get("bounding"):
+            bounding = Bounding(**said["bounding"])
         return cls(unpacked(said["table"]), limits, bounds, noises, bounding)
 
 
@@ -108,7 +110,9 @@ class Blocks:
     @property
     def loss(self) -> Loss:
         losses = [plan.loss for plan in self.plans]
-        return losses[0] if len(losses) == 1 else Composed(tuple(losses))
+        if len(losses) == 1:
+            return losses[0]
+        return Composed(tuple(losses))
 
     @property
     def unit(self) -> Unit:
@@ -154,11 +158,11 @@ class WithBlock:
         self.plan.fits(data)
 
     def __call__(self, data: Engine, *, rng: Random) -> tuple[Result, ReleasedRun | None]:
-        settled, groups = self.plan.groups(data, rng)
-        result = answer(settled, groups)
+        run, groups = self.plan.groups(data, rng)
+        result = answer(run, groups)
         if self.own is None or len(groups) > MOST_GROUPS_KEPT:
             return result, None
-        return result, ReleasedRun.of(block_plan(settled.plan, self.own), self.own, settled, groups)
+        return result, ReleasedRun.of(block_plan(run.plan, self.own), self.own, run, groups)
 
 
 def block_plan(plan: Plan, own: OwnBlock) -> Plan:
@@ -194,8 +198,12 @@ def _noises(settled: Settled) -> dict[str, CellNoise]:
     beta = float(checks.failure(plan.terms.confidence))
     noises = {}
     for output in plan.query.outputs if len(plan.sets) == 1 else ():
-        single = reader.single(output.of.index) if isinstance(output.of, AggregateRef) else None
-        noise = None if single is None else CellNoise(single[1], single[0], beta)
+        single = None
+        if isinstance(output.of, AggregateRef):
+            single = reader.single(output.of.index)
+        noise = None
+        if single is not None:
+            noise = CellNoise(single[1], single[0], beta)
         if noise is not None and noise.line(1, 1) is not None:
             noises[output.name] = noise
     return noises

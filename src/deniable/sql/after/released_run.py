@@ -1,5 +1,5 @@
-"""What one run of a plan released, kept as small as it is: the noisy numbers, and what they are read by. The table
-of a block, with its intervals, is made of it when it is asked for."""
+"""What one run of a plan released, kept as small as it is: the noisy numbers, and what they are read by. The
+table of a block, with its intervals, is made of it when it is asked for."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ Layout = list[list[Any]]
 
 @dataclass(frozen=True)
 class ReleasedRun:
-    """`keys` are columns, as the block's table has them; `groups` have none, and their numbers are in the order
-    of `_places`. `noises` and `grids` are those of these numbers, the former by grouping set; None where a cell
-    was chosen. All of it is public: no integer before noise is in it."""
+    """`keys` are columns, as the block's table has them; `groups` have none, and their numbers are in the
+    order of `_places`. `noises` and `grids` are those of these numbers, the former by grouping set; None
+    where a cell was chosen. All of it is public: no integer before noise is in it."""
 
     layout: Layout
     keys: pa.Table
@@ -99,7 +99,8 @@ class ReleasedRun:
 
 
 def serves(said: Mapping[str, Any], plan: Plan) -> bool:
-    """Whether a run that was kept measured what `plan` does. Another version may plan the same text otherwise."""
+    """Whether a run that was kept measured what `plan` does. Another version may plan the same text
+    otherwise."""
     return bool(said["layout"] == _layout(plan))
 
 
@@ -110,10 +111,10 @@ def _places(plan: Plan) -> list[int]:
     """The measures of a block's plan in an order that the block alone says: as its aggregates stand on them,
     then what is left out of these, then the rest."""
     stood_on = dict.fromkeys(at for places in plan.stands for at in places)
-    told: dict[Measure, int] = {
+    left_out: dict[Measure, int] = {
         each.counted: at for at, each in enumerate(plan.measures) if isinstance(each, LeftOut)
     }
-    beyond = [told[plan.measures[at]] for at in stood_on if plan.measures[at] in told]
+    beyond = [left_out[plan.measures[at]] for at in stood_on if plan.measures[at] in left_out]
     return list(dict.fromkeys([*stood_on, *beyond, *range(len(plan.measures))]))
 
 
@@ -138,7 +139,9 @@ def _key_columns(plan: Plan, own: OwnBlock, groups: Sequence[Released]) -> pa.Ta
 
 
 def _noise(noisy: NoisyMeasure) -> Noise | None:
-    return noisy.noise if isinstance(noisy.noise, Noise) else None
+    if isinstance(noisy.noise, Noise):
+        return noisy.noise
+    return None
 
 
 def _measures(

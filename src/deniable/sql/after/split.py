@@ -75,10 +75,12 @@ def split_query(text: str, schema: Schema, unit: Unit, *, apart: bool = False) -
     clause.check(unit)
     tree = with_declared_fields(syntax(text, schema.names), schema)
     try:
-        return _split_apart(tree, schema, unit) if apart else _split(tree, schema, unit)
+        if apart:
+            return _split_apart(tree, schema, unit)
+        return _split(tree, schema, unit)
     except InvalidQuery as refusal:
-        meant = hints.of_call(str(refusal), text, schema.names)
-        raise InvalidQuery(meant or hints.reworded(str(refusal), tree)) from None
+        suggestion = hints.of_call(str(refusal), text, schema.names)
+        raise InvalidQuery(suggestion or hints.reworded(str(refusal), tree)) from None
 
 
 def _split(tree: exp.Expr, schema: Schema, unit: Unit) -> SplitQuery:
@@ -129,7 +131,9 @@ def _has_more(tree: exp.Expr) -> bool:
 
 
 def _aggregates(select: exp.Select) -> bool:
-    parts = [*select.expressions, *([select.args["having"]] if select.args.get("having") else [])]
+    parts = list(select.expressions)
+    if select.args.get("having"):
+        parts.append(select.args["having"])
     grouping = select.args.get("group") or select.args.get("distinct")
     return bool(grouping) or any(True for part in parts for _ in aggregates(part))
 
@@ -169,7 +173,9 @@ class _Splitter:
             case exp.Subquery() if isinstance(node.this, (exp.Query, exp.Table)):
                 sources = self._named(sources, node)[0]
                 kind = self.kind(sources, node.this)
-                return _Kind.RELEASED if node.args.get("pivots") and kind is _Kind.BLOCK else kind
+                if node.args.get("pivots") and kind is _Kind.BLOCK:
+                    return _Kind.RELEASED
+                return kind
             case exp.SetOperation():
                 sides = {self.kind(sources, node.this), self.kind(sources, node.expression)}
                 return _united(sides)
@@ -191,9 +197,13 @@ class _Splitter:
             if cte == name:
                 if scope is None:
                     return _Kind.RELEASED
-                return _Kind.ROWS if scope.private else _Kind.PUBLIC
+                if scope.private:
+                    return _Kind.ROWS
+                return _Kind.PUBLIC
         tables = [table for table in sources.schema.tables if fold(table.name) == name]
-        return _Kind.PUBLIC if tables and all(table.public for table in tables) else _Kind.ROWS
+        if tables and all(table.public for table in tables):
+            return _Kind.PUBLIC
+        return _Kind.ROWS
 
     def _select_kind(self, sources: Sources, select: exp.Select) -> _Kind:
         sources = self._named(sources, select)[0]
@@ -205,8 +215,12 @@ class _Splitter:
                 refuse(MIXED, APART)
             return _Kind.RELEASED
         if not _aggregates(select):
-            return _Kind.ROWS if _Kind.ROWS in kinds else _Kind.PUBLIC
-        return _Kind.ROWS if self._by_unit(sources, select) else _Kind.BLOCK
+            if _Kind.ROWS in kinds:
+                return _Kind.ROWS
+            return _Kind.PUBLIC
+        if self._by_unit(sources, select):
+            return _Kind.ROWS
+        return _Kind.BLOCK
 
     def _by_unit(self, sources: Sources, select: exp.Select) -> bool:
         scope = rows_of(sources, _known_rows(select))
@@ -298,7 +312,9 @@ class _Splitter:
 
 def _united(sides: set[_Kind]) -> _Kind:
     if sides <= {_Kind.ROWS, _Kind.PUBLIC}:
-        return _Kind.ROWS if _Kind.ROWS in sides else _Kind.PUBLIC
+        if _Kind.ROWS in sides:
+            return _Kind.ROWS
+        return _Kind.PUBLIC
     if _Kind.ROWS in sides:
         refuse(MIXED, "Aggregate each part of it.")
     return _Kind.RELEASED
@@ -306,7 +322,8 @@ def _united(sides: set[_Kind]) -> _Kind:
 
 def _given(select: exp.Select) -> list[exp.Expr]:
     first = select.args.get("from_")
-    return [*([] if first is None else [first.this]), *(join.this for join in select.args.get("joins") or [])]
+    holders = [first, *(select.args.get("joins") or [])]
+    return [holder.this for holder in holders if holder is not None]
 
 
 def _known_rows(select: exp.Select) -> exp.Select:
@@ -326,5 +343,7 @@ def _reading(table: str, columns: dict[str, str], select: exp.Select) -> exp.Sub
     ]
     query = exp.Select(expressions=items, from_=exp.From(this=exp.to_table(table)))
     sources = _given(select)
-    alias = str(sources[0].alias_or_name) if len(sources) == 1 and sources[0].alias_or_name else "released"
+    alias = "released"
+    if len(sources) == 1 and sources[0].alias_or_name:
+        alias = str(sources[0].alias_or_name)
     return exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))

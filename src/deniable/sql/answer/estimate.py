@@ -101,7 +101,9 @@ def _left_out(
 
 
 def _told_of(a: Aggregate, measures: Sequence[Measure]) -> Sequence[Measure]:
-    return measures[1:] if a.statistic is Statistic.AVG else measures
+    if a.statistic is Statistic.AVG:
+        return measures[1:]
+    return measures
 
 
 def _needs(a: Aggregate, counted: bool) -> tuple[tuple[Measure, float], ...]:
@@ -116,7 +118,9 @@ def _needs(a: Aggregate, counted: bool) -> tuple[tuple[Measure, float], ...]:
         case Statistic.COUNT_DISTINCT:
             return ((Distinct(a.of, a.where), 1.0),)
         case Statistic.SUM:
-            return ((total, 1.0), (count, _carried(a.bounds))) if counted else ((total, 1.0),)
+            if counted:
+                return ((total, 1.0), (count, _carried(a.bounds)))
+            return ((total, 1.0),)
         case Statistic.AVG:
             return ((total, 1.0), (count, 0.5))
         case Statistic.MIN | Statistic.MAX | Statistic.QUANTILE:
@@ -193,8 +197,10 @@ def _line(parts: Sequence[NoisyInteger], grid: Grid | None) -> LinearForm:
     if grid is None:
         return parts[0].form
     unit = parts[0].form.times(grid.unit)
-    total = LinearForm(unit.value, unit.terms, Fraction(0) if grid.exact else ROUNDED_ROWS * grid.unit / 2)
-    return total if len(parts) < 2 else total.plus(parts[1].form.times(grid.origin))
+    total = LinearForm(unit.value, unit.terms, ROUNDED_ROWS * grid.rounding)
+    if len(parts) < 2:
+        return total
+    return total.plus(parts[1].form.times(grid.origin))
 
 
 def _side(grid: Grid | None) -> int:
@@ -217,13 +223,16 @@ ALL = RowScope()
 
 
 def ranged(form: LinearForm, beta: float, side: int = 1, scope: RowScope = ALL) -> Cell:
-    """What counts, for all rows; hidden rows are on the `side` of 0 that values are. The interval is widened to
-    the number where it does not hold it: the noise of what is told is the larger one, and one large draw of it
-    would carry the number away."""
+    """What counts, for all rows; hidden rows are on the `side` of 0 that values are. The interval is widened
+    to the number where it does not hold it: the noise of what is told is the larger one, and one large draw
+    of it would carry the number away."""
     low, high = form.ends(beta)
     base = form.counted or form
     hidden = abs(base.value) * scope.hidden
-    low, high = (low - hidden if side <= 0 else low), (high + hidden if side >= 0 else high)
+    if side <= 0:
+        low -= hidden
+    if side >= 0:
+        high += hidden
     value = base.value * scope.factor
     return Cell(value, nearest(min(low, value)), nearest(max(high, value)))
 
@@ -236,23 +245,24 @@ def mean(part: NoisyInteger, grid: Grid, rows: NoisyInteger, beta: float) -> Cel
     least, most = grid.lower * grid.scale, grid.upper * grid.scale
     value = max(least, min(most, grid.origin + grid.unit * part.value / rows.value))
     between = Fraction(grid.low), Fraction(grid.high)
-    ends = _means(part, rows, beta, between) if rows.left_out is None else _told(part, rows, beta, between)
+    interval = _means if rows.left_out is None else _told
+    ends = interval(part, rows, beta, between)
     if ends is None:
         return Cell(value)
-    slack = Fraction(0) if grid.exact else grid.unit / 2
+    slack = grid.rounding
     low, high = grid.origin + grid.unit * ends[0] - slack, grid.origin + grid.unit * ends[1] + slack
     low, high = max(least, min(low, most)), min(most, max(high, least))
     return Cell(max(low, min(high, value)), float(low), float(high))
 
 
 def _told(part: NoisyInteger, rows: NoisyInteger, beta: float, between: Ends) -> Ends | None:
-    """Of all rows up to M of a unit. The mean of what counts, moved towards either bound as far as the rows that
-    are left out could move it, if every one of them lay there. And sum over count, both with what is left out,
-    where that is told of the sum: two ways, of which each fails with probability β/2."""
-    share = beta if part.left_out is None else beta / 2
-    pairs = [_moved(part, rows, share, between)]
-    if part.left_out is not None:
-        pairs.append(_means(part, rows, share, between))
+    """Of all rows up to M of a unit. The mean of what counts, moved towards either bound as far as the rows
+    that are left out could move it, if every one of them lay there. And sum over count, both with what is
+    left out, where that is told of the sum: two ways, of which each fails with probability β/2."""
+    if part.left_out is None:
+        pairs = [_moved(part, rows, beta, between)]
+    else:
+        pairs = [way(part, rows, beta / 2, between) for way in (_moved, _means)]
     intervals = [ends for ends in pairs if ends is not None]
     if not intervals:
         return None
@@ -263,8 +273,8 @@ def _told(part: NoisyInteger, rows: NoisyInteger, beta: float, between: Ends) ->
 def _moved(part: NoisyInteger, rows: NoisyInteger, beta: float, between: Ends) -> Ends | None:
     """The mean of what counts, moved towards either bound by the largest share of rows that may be left out.
 
-    Their number is at most its upper end, and what counts at least its lower end: noise is symmetric, so a reach
-    at 2p is passed on one side with probability p. With the mean itself, β/2, β/4 and β/4."""
+    Their number is at most its upper end, and what counts at least its lower end: noise is symmetric, so a
+    reach at 2p is passed on one side with probability p. With the mean itself, β/2, β/4 and β/4."""
     assert rows.left_out is not None
     base, beyond = rows.counted.form, rows.left_out.form
     near = _means(part.counted, rows.counted, beta / 4, between)
@@ -279,7 +289,9 @@ def _moved(part: NoisyInteger, rows: NoisyInteger, beta: float, between: Ends) -
 def _whole(part: NoisyInteger) -> tuple[LinearForm, LinearForm]:
     """What counts, and that with what is left out."""
     base = part.counted.form
-    return base, base if part.left_out is None else base.plus(part.left_out.form)
+    if part.left_out is None:
+        return base, base
+    return base, base.plus(part.left_out.form)
 
 
 def _means(part: NoisyInteger, rows: NoisyInteger, beta: float, between: Ends) -> Ends | None:
@@ -312,7 +324,9 @@ def spread(
     ends = _spread_interval(square, part, rows, grid, sample, beta)
     if root:
         value, ends = floats.root(value), ends and (floats.root(ends[0]), floats.root(ends[1]))
-    return Cell(value, 0.0, math.inf) if ends is None else Cell(value, nearest(ends[0]), nearest(ends[1]))
+    if ends is None:
+        return Cell(value, 0.0, math.inf)
+    return Cell(value, nearest(ends[0]), nearest(ends[1]))
 
 
 def _spread_interval(
@@ -328,7 +342,9 @@ def _spread_interval(
         return None
     cut = 1 if grid.shift else 0
     # A value rounded by half a unit at |u| ≤ top has its square moved by at most top + ¼, its mean by ½.
-    slack = Fraction(0) if grid.exact else grid.unit**2 * (grid.top + Fraction(1, 4))
+    slack = Fraction(0)
+    if not grid.exact:
+        slack = grid.unit**2 * (grid.top + Fraction(1, 4))
     worth, middle = grid.unit**2 * (1 << grid.shift), grid.square_centre
     means = [grid.unit * end for end in firsts]
     squares = [mean * mean for mean in means]
@@ -340,7 +356,9 @@ def _spread_interval(
 
 def _corrected(rows: Fraction, sample: bool) -> Fraction:
     """n/(n − 1) of a sample variance; 1 where n is no more than 1."""
-    return rows / (rows - 1) if sample and rows > 1 else Fraction(1)
+    if sample and rows > 1:
+        return rows / (rows - 1)
+    return Fraction(1)
 
 
 def aggregate(

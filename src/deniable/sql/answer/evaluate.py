@@ -46,7 +46,9 @@ def evaluate(expr: Expr, row: Row, known: Mapping[Expr, Interval] = NOTHING) -> 
             return row.aggregates[index]
         case Call(op, args, type_):
             cell = _call(op, [evaluate(arg, row, known) for arg in args], type_)
-            return Cell(cell.value, *known[expr]) if known and expr in known else cell
+            if known and expr in known:
+                return Cell(cell.value, *known[expr])
+            return cell
         case _:
             return Cell(None)
 
@@ -67,9 +69,9 @@ def _known(value: Any) -> Cell:
     content = _plain(value)
     if content is None:
         return Cell(None, math.inf, -math.inf)
-    return (
-        Cell(content, nearest(content), nearest(content)) if isinstance(content, Fraction) else Cell(content)
-    )
+    if isinstance(content, Fraction):
+        return Cell(content, nearest(content), nearest(content))
+    return Cell(content)
 
 
 def _plain(value: Any) -> Any:
@@ -80,7 +82,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float | Decimal) and not math.isfinite(value):
         return None
     fraction = Fraction(value)
-    return fraction if abs(fraction) <= _LARGEST else None
+    if abs(fraction) <= _LARGEST:
+        return fraction
+    return None
 
 
 def _call(op: str, args: list[Cell], type_: Type) -> Cell:
@@ -96,7 +100,9 @@ def _call(op: str, args: list[Cell], type_: Type) -> Cell:
     if op == "cast" and type_.kind is not Kind.FLOAT:
         half = 0.5 * 10.0**-type_.scale
         low, high = low - half, high + half
-    return Cell(value, low, high) if low <= high else Cell(value)
+    if low <= high:
+        return Cell(value, low, high)
+    return Cell(value)
 
 
 def _interval(op: str, args: list[Cell]) -> Interval:
@@ -115,7 +121,13 @@ def _certain(cell: Cell) -> bool:
 
 def _strict(of: Callable[..., Any]) -> Callable[..., Any]:
     """NULL if any argument is."""
-    return lambda type_, *args: None if any(arg is None for arg in args) else of(*args)
+
+    def strictly(type_: Type, *args: Any) -> Any:
+        if any(arg is None for arg in args):
+            return None
+        return of(*args)
+
+    return strictly
 
 
 def _truncated(a: Fraction, b: Fraction) -> int | None:
@@ -124,7 +136,8 @@ def _truncated(a: Fraction, b: Fraction) -> int | None:
 
 def _round(x: Fraction, digits: Fraction = Fraction(0)) -> Fraction:
     scale = Fraction(10) ** max(-30, min(30, int(digits)))
-    return Fraction(math.floor(abs(x) * scale + Fraction(1, 2))) / scale * (1 if x >= 0 else -1)
+    size = Fraction(math.floor(abs(x) * scale + Fraction(1, 2))) / scale
+    return size if x >= 0 else -size
 
 
 def _case(type_: Type, *args: Any) -> Any:
@@ -135,27 +148,59 @@ def _case(type_: Type, *args: Any) -> Any:
 
 
 def _and(type_: Type, *args: Any) -> bool | None:
-    return False if any(a is False for a in args) else None if any(a is None for a in args) else True
+    if any(a is False for a in args):
+        return False
+    if any(a is None for a in args):
+        return None
+    return True
 
 
 def _or(type_: Type, *args: Any) -> bool | None:
-    return True if any(a is True for a in args) else None if any(a is None for a in args) else False
+    if any(a is True for a in args):
+        return True
+    if any(a is None for a in args):
+        return None
+    return False
+
+
+def _nullif(type_: Type, a: Any, b: Any) -> Any:
+    if a is not None and a == b:
+        return None
+    return a
+
+
+def _in(type_: Type, a: Any, *rest: Any) -> bool | None:
+    if a is None:
+        return None
+    if a in rest:
+        return True
+    if None in rest:
+        return None
+    return False
 
 
 def _cast(type_: Type, x: Any) -> Any:
     if x is None or type_.kind is Kind.FLOAT:
-        return Fraction(x) if isinstance(x, bool) else x
+        if isinstance(x, bool):
+            return Fraction(x)
+        return x
     if type_.kind is Kind.INTEGER:
         return _round(Fraction(x))
     if type_.kind is Kind.DECIMAL:
         return _round(Fraction(x), Fraction(type_.scale))
     if type_.kind is Kind.BOOLEAN:
         return bool(x)
-    return str(_shown(x))[: type_.length] if type_.kind is Kind.TEXT else x
+    if type_.kind is Kind.TEXT:
+        return str(_shown(x))[: type_.length]
+    return x
 
 
 def _shown(x: Any) -> Any:
-    return x if not isinstance(x, Fraction) else int(x) if x.denominator == 1 else held(x)
+    if not isinstance(x, Fraction):
+        return x
+    if x.denominator == 1:
+        return int(x)
+    return held(x)
 
 
 def _real(of: Callable[[float], float]) -> Callable[..., Any]:
@@ -183,7 +228,7 @@ _VALUES: dict[str, Callable[..., Any]] = {
     "greatest": _strict(max),
     "least": _strict(min),
     "coalesce": lambda type_, *args: next((arg for arg in args if arg is not None), None),
-    "nullif": lambda type_, a, b: None if a is not None and a == b else a,
+    "nullif": _nullif,
     "case": _case,
     "eq": _strict(lambda a, b: a == b),
     "ne": _strict(lambda a, b: a != b),
@@ -195,9 +240,7 @@ _VALUES: dict[str, Callable[..., Any]] = {
     "or": _or,
     "not": _strict(lambda a: not a),
     "is_null": lambda type_, a: a is None,
-    "in": lambda type_, a, *rest: (
-        None if a is None else True if a in rest else None if None in rest else False
-    ),
+    "in": _in,
     "cast": _cast,
     "add_days": _strict(lambda start, days: start + timedelta(days=int(_round(days)))),
     "add_micros": _strict(lambda start, micros: start + timedelta(microseconds=int(_round(micros)))),
@@ -227,7 +270,9 @@ def _quotients(args: list[Cell]) -> Interval:
 
 def _sizes(args: list[Cell]) -> Interval:
     low, high = abs(args[0].low), abs(args[0].high)
-    return (0.0 if args[0].low <= 0 <= args[0].high else min(low, high)), max(low, high)
+    if args[0].low <= 0 <= args[0].high:
+        return 0.0, max(low, high)
+    return min(low, high), max(low, high)
 
 
 def _hull(args: Iterable[Cell]) -> Interval:
@@ -237,7 +282,10 @@ def _hull(args: Iterable[Cell]) -> Interval:
 
 
 def _branches(args: list[Cell]) -> Interval:
-    return _hull([*args[1::2], *(args[-1:] if len(args) % 2 else [])])
+    values = args[1::2]
+    if len(args) % 2:
+        values = [*values, args[-1]]
+    return _hull(values)
 
 
 def _monotone(of: Callable[[float], float], least: float = -math.inf) -> Callable[[list[Cell]], Interval]:
@@ -260,7 +308,9 @@ def _end(of: Callable[[float], float], x: float, least: float) -> float:
 
 def _rounded(args: list[Cell]) -> Interval:
     """Rounding to d digits moves a number by half of 10^-d at most."""
-    digits = args[1].value if len(args) > 1 and isinstance(args[1].value, Fraction) else Fraction(0)
+    digits = Fraction(0)
+    if len(args) > 1 and isinstance(args[1].value, Fraction):
+        digits = args[1].value
     half = 0.5 * 10.0 ** -max(-30, min(30, int(digits)))
     return args[0].low - half, args[0].high + half
 
@@ -298,16 +348,21 @@ def arranged(
     selection = [row for row in rows if having is None or evaluate(having, row).value is True]
     for key in reversed(order):
         selection.sort(key=cmp_to_key(_by(key)))
-    return selection[offset : None if limit is None else offset + limit]
+    if limit is None:
+        return selection[offset:]
+    return selection[offset : offset + limit]
 
 
 def _by(order: Order) -> Callable[[Row, Row], int]:
+    nulls = -1 if order.nulls_first else 1
+    direction = -1 if order.descending else 1
+
     def compare(a: Row, b: Row) -> int:
         x, y = evaluate(order.by, a).value, evaluate(order.by, b).value
         if x is None or y is None:
-            return ((x is None) - (y is None)) * (-1 if order.nulls_first else 1)
+            return ((x is None) - (y is None)) * nulls
         try:
-            return (int(x > y) - int(x < y)) * (-1 if order.descending else 1)
+            return (int(x > y) - int(x < y)) * direction
         except TypeError:
             return 0
 
@@ -319,7 +374,9 @@ def written(value: Any, type_: Type) -> Any:
     if value is None:
         return None
     if isinstance(value, bool):
-        return value if type_.kind is Kind.BOOLEAN else None
+        if type_.kind is Kind.BOOLEAN:
+            return value
+        return None
     match type_.kind:
         case Kind.INTEGER | Kind.DECIMAL if not isinstance(value, Fraction):
             return None
@@ -330,8 +387,14 @@ def written(value: Any, type_: Type) -> Any:
             # From its text: arithmetic of decimals rounds to the digits of Python's context.
             return Decimal(f"{max(1 - 10**38, min(10**38 - 1, units))}E-{type_.scale}")
         case Kind.FLOAT:
-            return held(value) if isinstance(value, Fraction) else None
+            if isinstance(value, Fraction):
+                return held(value)
+            return None
         case Kind.DATE | Kind.TIMESTAMP:
-            return value if isinstance(value, date | datetime) else None
+            if isinstance(value, date | datetime):
+                return value
+            return None
         case _:
-            return str(_shown(value)) if type_.kind is Kind.TEXT else None
+            if type_.kind is Kind.TEXT:
+                return str(_shown(value))
+            return None

@@ -38,16 +38,16 @@ def ends(expr: Expr, known: Known, beta: float) -> Interval:
     whole_form = form(expr, known)
     pair = _quotient(expr, known)
     try:
-        limits = (
-            whole_form.ends(beta)
-            if whole_form is not None
-            else quotients(*pair, beta)
-            if pair is not None
-            else None
-        )
-        return INFINITE if limits is None else (nearest(limits[0]), nearest(limits[1]))
+        limits = None
+        if whole_form is not None:
+            limits = whole_form.ends(beta)
+        elif pair is not None:
+            limits = quotients(*pair, beta)
+        if limits is not None:
+            return nearest(limits[0]), nearest(limits[1])
     except ArithmeticError:
-        return INFINITE
+        pass  # no interval follows
+    return INFINITE
 
 
 def form(expr: Expr, known: Known) -> LinearForm | None:
@@ -61,7 +61,9 @@ def form(expr: Expr, known: Known) -> LinearForm | None:
             return form(arg, known)
         case Call("negate", (arg,), _):
             inner = form(arg, known)
-            return None if inner is None else inner.times(Fraction(-1))
+            if inner is None:
+                return None
+            return inner.times(Fraction(-1))
         case Call("add" | "subtract" | "multiply" | "divide" as op, (left, right), _):
             return _joined(op, form(left, known), form(right, known))
     return None
@@ -82,7 +84,9 @@ def _joined(op: str, left: LinearForm | None, right: LinearForm | None) -> Linea
         case "subtract":
             return left.plus(right.times(Fraction(-1)))
         case "multiply" if left.known or right.known:
-            return right.times(left.value) if left.known else left.times(right.value)
+            if left.known:
+                return right.times(left.value)
+            return left.times(right.value)
         case "divide" if right.known and right.value:
             return left.times(1 / right.value)
     return None
@@ -92,4 +96,6 @@ def _quotient(expr: Expr, known: Known) -> tuple[LinearForm, LinearForm] | None:
     if not isinstance(expr, Call) or expr.op != "divide":
         return None
     top, bottom = (form(arg, known) for arg in expr.args)
-    return None if top is None or bottom is None or bottom.known else (top, bottom)
+    if top is None or bottom is None or bottom.known:
+        return None
+    return (top, bottom)

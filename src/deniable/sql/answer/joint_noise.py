@@ -51,15 +51,17 @@ class LinearForm:
         if not by:
             return LinearForm(Fraction(0))
         terms = {i: (s * by, n) for i, (s, n) in self.terms.items()}
-        base = None if self.counted is None else self.counted.times(by)
-        return LinearForm(
-            self.value * by, terms, self.slack * abs(by), base, self.side * (1 if by > 0 else -1)
-        )
+        base = None
+        if self.counted is not None:
+            base = self.counted.times(by)
+        side = self.side if by > 0 else -self.side
+        return LinearForm(self.value * by, terms, self.slack * abs(by), base, side)
 
     def plus(self, other: LinearForm) -> LinearForm:
         terms = dict(self.terms)
         for i, (size, noise) in other.terms.items():
-            terms[i] = (size + (terms[i][0] if i in terms else 0), noise)
+            before, _ = terms.get(i, (Fraction(0), noise))
+            terms[i] = (size + before, noise)
         nonzero_terms = {i: term for i, term in terms.items() if term[0]}
         value, slack = self.value + other.value, self.slack + other.slack
         sides = {form.side for form in (self, other) if form.counted is not None}
@@ -155,7 +157,9 @@ def _coupled(noises: Collection[Noise]) -> Family | None:
     if families == {Family.LAPLACE}:
         return Family.LAPLACE
     wide = all(noise.scale >= 1 for noise in noises)
-    return Family.GAUSSIAN if families == {Family.GAUSSIAN} and wide else None
+    if families == {Family.GAUSSIAN} and wide:
+        return Family.GAUSSIAN
+    return None
 
 
 def _together(family: Family, scales: tuple[float, ...], beta: float) -> float:
@@ -165,7 +169,9 @@ def _together(family: Family, scales: tuple[float, ...], beta: float) -> float:
     first, second, *rest = sorted(scales, reverse=True)
     # The two largest have an exact law, the rest are taken at β/k each.
     part = beta / len(scales)
-    share = math.ceil(second / first * _RATIOS) if first else 0
+    share = 0
+    if first:
+        share = math.ceil(second / first * _RATIOS)
     return first * _two_laplace(share, 2 * part) + math.fsum(rest) * math.log(1 / part)
 
 

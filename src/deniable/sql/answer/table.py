@@ -134,7 +134,9 @@ class GroupReader:
         crowd = self.settled.crowd
         if crowd is None or not self.plan.tells:
             return ALL
-        hidden = Fraction(0) if self.plan.terms.most_rows else crowd.hidden
+        hidden = Fraction(0)
+        if not self.plan.terms.most_rows:
+            hidden = crowd.hidden
         return RowScope(crowd.factor(self.settled.limit.rows), hidden)
 
     @cached_property
@@ -158,7 +160,9 @@ class GroupReader:
         ):
             return None
         [(worth, noise)] = form.terms.values()
-        return (worth, noise) if isinstance(noise, Noise) else None
+        if isinstance(noise, Noise):
+            return (worth, noise)
+        return None
 
     def _form(self, aggregate: int, group: Released) -> LinearForm | None:
         if self._ranked(aggregate):
@@ -176,7 +180,9 @@ class GroupReader:
     def _integer(self, position: int, noisy: NoisyMeasure, group: Released) -> NoisyInteger:
         noise = noisy.noise if isinstance(noisy.noise, Noise) else 0
         beyond = self._places.get(noisy.measure)
-        rest = None if beyond is None else self._integer(beyond, self._measures(group)[beyond], group)
+        rest = None
+        if beyond is not None:
+            rest = self._integer(beyond, self._measures(group)[beyond], group)
         worth = noisy.measure.worth(self.footprint)
         return NoisyInteger(group.numbers[position], noise, worth, position, rest)
 
@@ -186,7 +192,9 @@ class GroupReader:
     def typical(self, measure: Measure, size: int) -> int:
         """What a measure would be on `size` rows."""
         worth = measure.worth(self.footprint)
-        return measure.typical(size / worth, self.settled.grids.get(measure)) if worth else 0
+        if worth:
+            return measure.typical(size / worth, self.settled.grids.get(measure))
+        return 0
 
 
 def _quantile(cell: int, bracket: tuple[int, int] | None, grid: Grid, level: Fraction | None) -> Cell:
@@ -195,7 +203,7 @@ def _quantile(cell: int, bracket: tuple[int, int] | None, grid: Grid, level: Fra
     if bracket is None and level not in (0, 1):
         return Cell(grid.origin + grid.unit * cell)
     low, high = bracket or ((cell, grid.high) if level else (0, cell))
-    slack = Fraction(0) if grid.exact else grid.unit / 2
+    slack = grid.rounding
     bottom, top = grid.lower * grid.scale, grid.upper * grid.scale
     value, under, over = (grid.origin + grid.unit * at for at in (max(low, min(cell, high)), low, high))
     return Cell(value, float(max(bottom, under - slack)), float(min(top, over + slack)))
@@ -222,17 +230,17 @@ def answer(settled: Settled, groups: Sequence[Released]) -> Result:
     pairs = [(reader.row(group, beta), group) for group in groups]
     behind = {id(row): group for row, group in pairs}
     rows = evaluate.arranged([row for row, _ in pairs], query.having, query.order, query.limit, query.offset)
-    ordered = [behind[id(row)] for row in rows]
+    groups_in_order = [behind[id(row)] for row in rows]
     table: dict[str, pa.Array] = {}
     low, high, left_out = {}, {}, {}
     for name, output in zip(column_names(query.outputs), query.outputs, strict=True):
         pieces = reader.pieces(output.of)
-        cells = [reader.cell(output.of, pieces, group, beta) for group in ordered]
+        cells = [reader.cell(output.of, pieces, group, beta) for group in groups_in_order]
         table[name] = _array(cells, output.of.type)
         if pieces and output.of.type.kind in _NUMBERS:
             low[name] = np.array([c.low for c in cells], float)
             high[name] = np.array([c.high for c in cells], float)
-            beyond = _left_out(reader, output.of, cells, ordered)
+            beyond = _left_out(reader, output.of, cells, groups_in_order)
             if beyond is not None:
                 left_out[name] = beyond
     bounding = _bounding(settled, beta)
@@ -244,7 +252,9 @@ def _bounding(settled: Settled, beta: float) -> Bounding | None:
     limit, crowd, terms = settled.limit, settled.crowd, settled.plan.terms
     if not settled.plan.tells:
         shows_bound = terms.left_out and terms.most_rows is not None and limit.by_unit
-        return Bounding(limit.rows, limit.rows) if shows_bound else None
+        if shows_bound:
+            return Bounding(limit.rows, limit.rows)
+        return None
     if crowd is None:
         return Bounding(limit.rows, limit.most)
     people, classes = crowd.over(limit.rows)
@@ -338,4 +348,6 @@ def arrow_type(type_: Type) -> pa.DataType:
         Kind.TIMESTAMP: pa.timestamp("us"),
         Kind.TEXT: pa.string(),
     }
-    return pa.decimal128(38, type_.scale) if type_.kind is Kind.DECIMAL else simple[type_.kind]
+    if type_.kind is Kind.DECIMAL:
+        return pa.decimal128(38, type_.scale)
+    return simple[type_.kind]

@@ -182,14 +182,17 @@ class Dialect(Readings):
     def float_result(self, op: str, a: str, b: str, *, fits: bool) -> str:
         """A sum, difference or product of doubles, NULL where it is not finite; `fits` where it always is."""
         result = f"({a} {SIGNS[op]} {b})"
-        return result if fits else self.finite(result)
+        if fits:
+            return result
+        return self.finite(result)
 
     @abstractmethod
     def ratio(self, a: str, b: str) -> str:
         """The quotient of doubles, NULL where there is none."""
 
     def one_zero(self, x: str) -> str:
-        """A double in which -0.0 is 0.0: where equal ones are put together, an engine shows whichever it met."""
+        """A double in which -0.0 is 0.0: where equal ones are put together, an engine shows whichever it
+        met."""
         zero = self.double(0.0)
         return self.let([x], lambda part: f"CASE WHEN {part} = {zero} THEN {zero} ELSE {part} END")
 

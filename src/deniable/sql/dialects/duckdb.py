@@ -92,9 +92,10 @@ class DuckDB(Dialect):
         return f"make_timestamp({x})"
 
     def scrambled(self, salt: str, unit: str, values: Sequence[str]) -> str:
-        # 64 bits: faster to make and to sort by than MD5's 32 letters. Each value enters by its own hash, which
-        # all values have (not every stored time can be written as text), and is mixed in by a whole round of
-        # the hash: that of several arguments mixes a salt in so weakly that some values come first for most salts.
+        # 64 bits: faster to make and to sort by than MD5's 32 letters. Each value enters by its own hash,
+        # which all values have (not every stored time can be written as text), and is mixed in by a whole
+        # round of the hash: that of several arguments mixes a salt in so weakly that some values come first
+        # for most salts.
         state = f"hash('{salt}')"
         for value in (unit, *values):
             state = f"hash(xor({state}, hash({value})))"

@@ -31,7 +31,9 @@ class Postgres(Dialect):
 
     def text(self, value: str) -> str:
         """PostgreSQL may read backslashes: they are written so that it does not."""
-        return "E" + super().text(value.replace("\\", "\\\\")) if "\\" in value else super().text(value)
+        if "\\" in value:
+            return "E" + super().text(value.replace("\\", "\\\\"))
+        return super().text(value)
 
     def named(self, parts: Mapping[str, str], body: Callable[..., str]) -> str:
         fields = ", ".join(f"{part} AS {name}" for name, part in parts.items())
@@ -202,7 +204,8 @@ class Postgres(Dialect):
         return f"CASE WHEN {year} >= 1 THEN {exists} END"
 
     def text_instant(self, text: str) -> str:
-        return f"CASE WHEN ({self.text_date(text)}) IS NOT NULL THEN {self.utc(f'CAST({text} AS timestamptz)')} END"
+        moment = self.utc(f"CAST({text} AS timestamptz)")
+        return f"CASE WHEN ({self.text_date(text)}) IS NOT NULL THEN {moment} END"
 
     def utc(self, x: str) -> str:
         return f"({x} AT TIME ZONE 'UTC')"

@@ -156,7 +156,9 @@ class Spark(Dialect):
 
     def physical(self, name: str) -> Physical:
         """Its TIMESTAMP is an instant, and a clock's reading elsewhere."""
-        return Physical.ZONED if bare(name) == "TIMESTAMP" else physical(name)
+        if bare(name) == "TIMESTAMP":
+            return Physical.ZONED
+        return physical(name)
 
     def utf8(self, text: str) -> str:
         return f"try_validate_utf8({text})"

@@ -70,4 +70,6 @@ def _opened(
 def _home(source: object) -> Dialect:
     if isinstance(source, PostgresTable):
         return POSTGRES
-    return SPARK if isinstance(source, SparkTable | SparkFrame) else DUCKDB
+    if isinstance(source, SparkTable | SparkFrame):
+        return SPARK
+    return DUCKDB

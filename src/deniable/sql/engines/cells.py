@@ -1,12 +1,12 @@
 """How many cells of a table cannot be read as they were declared, for the eyes of its owner.
 
-A cell that does not fit its type is NULL in every query: that no stored value can make a query fail is part of the
-guarantee, and so is that no analyst is told. The owner may look: she holds the rows, and a column whose every date is
-written 31.01.2026 is a slip of her declaration. What is told here is exact and not a release.
+A cell that does not fit its type is NULL in every query: that no stored value can make a query fail is part
+of the guarantee, and so is that no analyst is told. The owner may look: she holds the rows, and a column
+whose every date is written 31.01.2026 is a slip of her declaration. What is told here is exact and not a
+release.
 
-Cells beyond bounds or outside of public keys are not counted. Bounds and keys are public, so they must come from
-knowledge; whoever fits them to such counts publishes the data by way of its schema.
-"""
+Cells beyond bounds or outside of public keys are not counted. Bounds and keys are public, so they must come
+from knowledge; whoever fits them to such counts publishes the data by way of its schema."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ import duckdb
 from deniable.errors import DataError, InvalidParameter
 from deniable.sql.dialects.duckdb import DUCKDB
 from deniable.sql.engines.duckdb import origin
-from deniable.sql.engines.fields import duckdb_rows
 from deniable.sql.engines.sources import CSV, DuckDBTable, Frame, Parquet, Source
+from deniable.sql.engines.stored.fields import duckdb_rows
 from deniable.sql.engines.views import named, view
 from deniable.sql.schema.declare import Schema, TableInfo
 
@@ -31,8 +31,8 @@ LONGEST_FORM = 24
 
 @dataclass(frozen=True)
 class ColumnCells:
-    """Of one column: all cells, those that are empty, those that cannot be read, and how most of these are written:
-    9 for a digit, a for a letter."""
+    """Of one column: all cells, those that are empty, those that cannot be read, and how most of these are
+    written: 9 for a digit, a for a letter."""
 
     table: str
     column: str
@@ -49,8 +49,8 @@ def unread_cells(sources: Mapping[str, Source], schema: Schema) -> list[ColumnCe
         source = sources[table.name]
         if not isinstance(source, CSV | DuckDBTable | Frame | Parquet):
             raise InvalidParameter(
-                f'The cells of "{table.name}" are not counted: they lie in a database whose types are its own. '
-                "Cells are counted in files and frames."
+                f'The cells of "{table.name}" are not counted: they lie in a database whose types are its '
+                "own. Cells are counted in files and frames."
             )
         with duckdb.connect(":memory:") as connection:
             try:
@@ -65,12 +65,12 @@ def _of_table(
     connection: duckdb.DuckDBPyConnection, name: str, table: TableInfo, source: Source
 ) -> list[ColumnCells]:
     rows_as_stored = origin(connection, name, source, tuple(column.name for column in table.columns))
-    relation, stored = duckdb_rows(connection, rows_as_stored, table)
-    body = view(table, stored, relation, DUCKDB)
+    relation, types = duckdb_rows(connection, rows_as_stored, table)
+    body = view(table, types, relation, DUCKDB)
     # Both sides read the same rows in the same order.
     rows = f"(SELECT * FROM {relation}) AS raw POSITIONAL JOIN ({body}) AS fit"
     return [
-        _of_column(connection, rows, table.name, column.name, named(table, column.name, stored))
+        _of_column(connection, rows, table.name, column.name, named(table, column.name, types))
         for column in table.columns
     ]
 

@@ -21,11 +21,11 @@ from deniable.process import Home, abandon
 from deniable.sql.dialects import DUCKDB
 from deniable.sql.dialects.dialect import Dialect, as_stored
 from deniable.sql.dialects.duckdb import DuckDB
-from deniable.sql.engines import parquet
 from deniable.sql.engines.engine import Engine, Statement
-from deniable.sql.engines.fields import duckdb_rows
-from deniable.sql.engines.frames import readable
 from deniable.sql.engines.sources import CSV, DuckDBTable, Frame, Parquet, Source
+from deniable.sql.engines.stored import parquet
+from deniable.sql.engines.stored.fields import duckdb_rows
+from deniable.sql.engines.stored.frames import readable
 from deniable.sql.engines.views import TimeLimit, guarded, stored_units, text, view, within
 from deniable.sql.schema.declare import Schema, TableInfo
 from deniable.sql.write import contributions, summaries
@@ -85,16 +85,21 @@ def _reading(table: TableInfo) -> Iterator[None]:
         raise DataError(f'The table "{table.name}" cannot be read: {_mended(str(error))}') from error
 
 
+_BAD_ENCODING = (
+    "Save the file in UTF-8, like `iconv -f latin1 -t utf-8 old.csv > new.csv`, or from a spreadsheet as CSV "
+    "UTF-8."
+)
+_BAD_LINES = (
+    "Every line needs as many fields as the header, and a field with the separator in it stands in double "
+    "quotes. The separator is that of the header, or CSV(path, delimiter=…)."
+)
+
+
 def _mended(text: str) -> str:
     """What DuckDB says of a CSV file, with a way out that exists here in place of options that do not."""
     if "CSV Error" not in text:
         return text
-    way_out = (
-        "Save the file in UTF-8, like `iconv -f latin1 -t utf-8 old.csv > new.csv`, or from a spreadsheet as CSV UTF-8."
-        if "utf-8" in text
-        else "Every line needs as many fields as the header, and a field with the separator in it stands in double quotes. "
-        "The separator is that of the header, or CSV(path, delimiter=…)."
-    )
+    way_out = _BAD_ENCODING if "utf-8" in text else _BAD_LINES
     finding = re.split(r"\n+Possible ", text)[0]
     return f"{finding}\n{way_out}"
 
@@ -140,15 +145,15 @@ class DuckDBEngine(Engine):
         self._connection.execute("SET TimeZone = 'UTC'")
         self._connection.execute(f"SET perfect_ht_threshold = {DENSE_BITS}")
         self._make_room()
-        stored = {
+        tables = {
             table.name: self._find(index, table, sources[table.name], schema.identities(table.name))
             for index, table in enumerate(schema.tables)
         }
-        types = {name: each.types for name, each in stored.items()}
+        types = {name: each.types for name, each in tables.items()}
         self.dialect = DuckDB(stored_units(schema, types, DUCKDB))
         for index, table in enumerate(schema.tables):
             source, identities = sources[table.name], schema.identities(table.name)
-            self._show(index, table, source, identities, stored[table.name])
+            self._show(index, table, source, identities, tables[table.name])
         files = [file for source in sources.values() if isinstance(source, Parquet) for file in source.files]
         self._connection.execute(f"SET allowed_paths = [{', '.join(map(DUCKDB.text, files))}]")
         self._connection.execute("SET enable_external_access = false")
@@ -353,7 +358,9 @@ def csv(source: CSV, declared: tuple[str, ...]) -> str:
 
 def _complete(told: Any) -> bool:
     """Whether statistics say that there is no NULL: a mapping since DuckDB 2, a text before."""
-    return told.get("has_null") is False if isinstance(told, dict) else "Has Null: false" in str(told)
+    if isinstance(told, dict):
+        return told.get("has_null") is False
+    return "Has Null: false" in str(told)
 
 
 def _settings(memory: str | None, threads: int | None) -> dict[str, str]:

@@ -26,7 +26,8 @@ WITH RECURSIVE part(oid) AS (
     SELECT next.oid FROM part, LATERAL (
         SELECT inhrelid AS oid FROM pg_inherits WHERE inhparent = part.oid
       UNION SELECT inhparent FROM pg_inherits WHERE inhrelid = part.oid
-      UNION SELECT d.refobjid FROM pg_rewrite r JOIN pg_depend d ON d.objid = r.oid AND d.classid = 'pg_rewrite'::regclass
+      UNION SELECT d.refobjid FROM pg_rewrite r
+            JOIN pg_depend d ON d.objid = r.oid AND d.classid = 'pg_rewrite'::regclass
             WHERE r.ev_class = part.oid AND d.refclassid = 'pg_class'::regclass AND d.refobjid <> part.oid
     ) AS next
 )

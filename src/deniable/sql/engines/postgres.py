@@ -17,8 +17,8 @@ from deniable.sql.dialects import POSTGRES
 from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.dialects.postgres import Postgres
 from deniable.sql.engines.engine import Engine, Statement
-from deniable.sql.engines.fields import Path, heads, with_fields
 from deniable.sql.engines.sources import PostgresTable, Source
+from deniable.sql.engines.stored.fields import Path, heads, with_fields
 from deniable.sql.engines.views import TimeLimit, guarded, stored_units, text, view, within
 from deniable.sql.schema.declare import Schema, TableInfo
 
@@ -53,7 +53,8 @@ FIELDS = """
         JOIN pg_class AS c ON c.oid = a.attrelid
         JOIN pg_namespace AS n ON n.oid = c.relnamespace
         JOIN pg_type AS t ON t.oid = a.atttypid
-        WHERE n.nspname = $1 AND c.relname = $2 AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> 'v'
+        WHERE n.nspname = $1 AND c.relname = $2
+          AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> 'v'
         UNION ALL
         SELECT f.path || CAST(a.attname AS text), t.typtype, t.typrelid,
                CASE WHEN t.typtype = 'e' THEN 'text' ELSE format_type(a.atttypid, a.atttypmod) END

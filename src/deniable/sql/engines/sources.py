@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from deniable.errors import DataError, InvalidParameter
-from deniable.sql.engines.frames import from_pandas
+from deniable.sql.engines.stored.frames import from_pandas
 
 POSTGRES_URLS = ("postgresql://", "postgres://")
 
@@ -167,13 +167,15 @@ def _path(path: str, name: str) -> Source:
     if not lower.endswith((".parquet", ".pq")) and not os.path.isdir(path):
         raise InvalidParameter(
             f"What {path} holds cannot be told from its name. Expected .parquet, .csv, .tsv or .duckdb; "
-            "for a CSV file of another name give CSV(path, delimiter=…, header=…). Save a spreadsheet as CSV in UTF-8."
+            "for a CSV file of another name give CSV(path, delimiter=…, header=…). Save a spreadsheet as "
+            "CSV in UTF-8."
         )
     return Parquet(files, hive=any("=" in part for part in Path(files[0]).parent.parts))
 
 
 def _delimiter(path: str) -> str:
-    """What separates the columns, by the header alone: a spreadsheet writes semicolons where the comma is in its numbers."""
+    """What separates the columns, by the header alone: a spreadsheet writes semicolons where the comma is in
+    its numbers."""
     try:
         names = CSV(path).names() or ()
     except DataError:

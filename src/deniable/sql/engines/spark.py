@@ -16,9 +16,9 @@ from deniable.errors import DataError, InvalidParameter
 from deniable.process import Home, abandon
 from deniable.sql.dialects import SPARK
 from deniable.sql.engines.engine import Engine, Statement
-from deniable.sql.engines.fields import Path, with_fields
 from deniable.sql.engines.sources import Source, SparkFrame, SparkTable
-from deniable.sql.engines.spark_files import check_files
+from deniable.sql.engines.stored.fields import Path, with_fields
+from deniable.sql.engines.stored.spark_files import check_files
 from deniable.sql.engines.views import TimeLimit, guarded, text, view, within
 from deniable.sql.schema.declare import Schema, TableInfo
 
@@ -143,14 +143,14 @@ def _inside(path: Path, kind: Any) -> list[tuple[Path, str]]:
     return [each for place, of in places for each in ((place, of.simpleString()), *_inside(place, of))]
 
 
+def _session_of(source: Source) -> Any:
+    if isinstance(source, SparkFrame):
+        return source.frame.sparkSession
+    return getattr(source, "session", None)
+
+
 def _session(sources: Mapping[str, Source]) -> Any:
-    sessions = {
-        id(session): session
-        for source in sources.values()
-        for session in [
-            source.frame.sparkSession if isinstance(source, SparkFrame) else getattr(source, "session", None)
-        ]
-    }
+    sessions = {id(session): session for session in map(_session_of, sources.values())}
     (session,) = sessions.values() if len(sessions) == 1 else (None,)
     if not hasattr(session, "_jsparkSession"):
         raise InvalidParameter(

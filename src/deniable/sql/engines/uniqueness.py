@@ -30,6 +30,7 @@ def _has_twins(engine: Engine, table: TableInfo) -> bool:
     quote = engine.dialect.quote
     columns = [quote(name) for name in table.unique]
     present = " AND ".join(f"{column} IS NOT NULL" for column in columns)
-    groups = f"SELECT 1 AS x FROM {quote(table.name)} WHERE {present} GROUP BY {', '.join(columns)} HAVING COUNT(*) > 1"
+    rows = f"SELECT 1 AS x FROM {quote(table.name)} WHERE {present}"
+    groups = f"{rows} GROUP BY {', '.join(columns)} HAVING COUNT(*) > 1"
     twins = engine.run(Statement((), f"SELECT x FROM ({groups} LIMIT 1) AS t"))
     return bool(twins.num_rows)

@@ -53,8 +53,8 @@ def stored_units(
     in one type."""
     holders = [table for table in schema.tables if not table.public and not table.path]
     units = [(table, table.unit) for table in holders if table.unit is not None]
-    stored = {_stored_type(table, name, types[table.name], dialect) for table, name in units}
-    if len(units) < len(holders) or len(stored) != 1 or None in stored:
+    kinds = {_stored_type(table, name, types[table.name], dialect) for table, name in units}
+    if len(units) < len(holders) or len(kinds) != 1 or None in kinds:
         return frozenset()
     return frozenset((table.name, name) for table, name in units)
 
@@ -63,7 +63,9 @@ def _stored_type(table: TableInfo, name: str, stored: Mapping[str, str], dialect
     """How a unit is stored; None where it must be read as it is declared."""
     column, kind = table.column(name), bare(stored[named(table, name, stored)])
     is_text = column is not None and column.type.kind is Kind.TEXT
-    return kind if is_text and kind in dialect.injective else None
+    if is_text and kind in dialect.injective:
+        return kind
+    return None
 
 
 def _read(
@@ -108,7 +110,9 @@ def text(
     those, not of the statement's own."""
     tables = [f"{dialect.quote(name)} AS {hint}({body})" for name, body in before]
     own = [f"{dialect.quote(name)} AS ({body})" for name, body in statement.ctes]
-    return f"WITH {', '.join([*tables, *own])} {statement.select}" if tables or own else statement.select
+    if tables or own:
+        return f"WITH {', '.join([*tables, *own])} {statement.select}"
+    return statement.select
 
 
 @contextmanager

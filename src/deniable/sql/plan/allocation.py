@@ -105,10 +105,13 @@ def _by_laplace(
     reserve = epsilon * aside
     left = epsilon - reserve
     amounts = tuple(left * share for share in shares[: len(items)])
+    selection = (Fraction(0), Fraction(0))
+    if selections:
+        selection = (left * shares[-1], exact(delta) / selections)
     return Allotment(
         Family.LAPLACE,
         amounts,
-        (left * shares[-1], exact(delta) / selections) if selections else (Fraction(0), Fraction(0)),
+        selection,
         sum(amounts, reserve),
         Fraction(0),
         reserve,

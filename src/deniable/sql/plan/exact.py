@@ -80,7 +80,9 @@ class Exact(Original):
 
 
 def _rows(columns: Sequence[Sequence[Any]], count: int) -> list[tuple[Any, ...]]:
-    return list(zip(*columns, strict=True)) if columns else [()] * count
+    if columns:
+        return list(zip(*columns, strict=True))
+    return [()] * count
 
 
 def _spread(group: Sequence[int], key: Group, places: int) -> Group:

@@ -68,10 +68,10 @@ class KeySelection:
         certain = len(_table(self.epsilon, self.delta)) - 1
         for place, group in enumerate(groups):
             alike[min(units[group], certain)].append(place)
-        released = np.zeros(len(groups), np.bool_)
+        is_released = np.zeros(len(groups), np.bool_)
         for count in sorted(alike):
-            released[alike[count]] = rng.bernoulli(self.probability(count), len(alike[count]))
-        return [groups[place] for place in np.flatnonzero(released)]
+            is_released[alike[count]] = rng.bernoulli(self.probability(count), len(alike[count]))
+        return [groups[place] for place in np.flatnonzero(is_released)]
 
 
 @lru_cache(maxsize=64)
@@ -103,8 +103,8 @@ def _table(epsilon: Fraction, delta: Fraction) -> list[int]:
 
 def _ordered(groups: Iterable[Group]) -> list[Group]:
     """By value, NULL first."""
-    listed = list(groups)
-    return sorted(listed, key=_rank if any(None in group for group in listed) else None)
+    items = list(groups)
+    return sorted(items, key=_rank if any(None in group for group in items) else None)
 
 
 def _rank(group: Group) -> tuple[tuple[bool, Any], ...]:

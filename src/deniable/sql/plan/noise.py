@@ -68,14 +68,18 @@ class Noise:
     def mean(self) -> float:
         """Of the size of one coordinate's noise, about."""
         scale = float(Fraction(self.scale))
-        return scale if self.family is Family.LAPLACE else scale * math.sqrt(2 / math.pi)
+        if self.family is Family.LAPLACE:
+            return scale
+        return scale * math.sqrt(2 / math.pi)
 
     def within(self, beta: float) -> int:
         """The least t with P(|noise| > t) ≤ beta, in grid units."""
         return self._noise.within(beta * (1 - 1e-12))
 
     def draw(self, count: int, rng: Random) -> list[int]:
-        return [int(x) for x in self._noise.draw(rng, count)] if count else []
+        if count:
+            return [int(x) for x in self._noise.draw(rng, count)]
+        return []
 
 
 def laplace(sensitivity: IntegerSensitivity, epsilon: Fraction) -> Noise:
@@ -89,11 +93,8 @@ def laplace(sensitivity: IntegerSensitivity, epsilon: Fraction) -> Noise:
 def gaussian(sensitivity: IntegerSensitivity, rho: Fraction) -> Noise:
     """The least Gaussian noise that is `rho`-zCDP, σ = √(l2²/2ρ), rounded up."""
     square = Fraction(sensitivity.l2_squared) / (2 * rho)
-    return Noise(
-        Family.GAUSSIAN,
-        _stated(math.isqrt(math.ceil(square)) + 1 if square > 2**40 else root_up(square)),
-        sensitivity,
-    )
+    scale = root_up(square) if square <= 2**40 else math.isqrt(math.ceil(square)) + 1
+    return Noise(Family.GAUSSIAN, _stated(scale), sensitivity)
 
 
 def _stated(scale: Number) -> Number:
@@ -117,7 +118,9 @@ def concentrated(epsilon: Fraction, delta: Number) -> Fraction:
 
 def optimistic(epsilon: Fraction, delta: Number) -> float:
     """More than `concentrated` gives, without solving: enough to see that Laplace noise is better."""
-    return 4 * _classical(float(epsilon), float(delta)) * (1 + 100 * float(delta / epsilon)) if delta else 0.0
+    if delta:
+        return 4 * _classical(float(epsilon), float(delta)) * (1 + 100 * float(delta / epsilon))
+    return 0.0
 
 
 def _classical(epsilon: float, delta: float) -> float:

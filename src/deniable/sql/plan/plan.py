@@ -50,12 +50,14 @@ class NoisyMeasure:
     def rho(self) -> Fraction:
         """In zCDP; a choice of range ε is ε²/8 (Cesar, Rogers 2021)."""
         point = self.noise.rho if isinstance(self.noise, Noise) else self.noise.epsilon**2 / 8
-        return point if self.bracket is None else point + self.bracket.noise.rho
+        if self.bracket is None:
+            return point
+        return point + self.bracket.noise.rho
 
     @property
     def per_row(self) -> float:
-        """The mean size of the noise where one row of a unit counts, in rows; of a sum with half of the largest
-        value for a row. 0 for a choice."""
+        """The mean size of the noise where one row of a unit counts, in rows; of a sum with half of the
+        largest value for a row. 0 for a choice."""
         if not isinstance(self.noise, Noise):
             return 0.0
         return (1 if self.grid is None else 2) * self.noise.mean / self.noise.sensitivity.l1
@@ -63,7 +65,9 @@ class NoisyMeasure:
     @property
     def losses(self) -> tuple[Loss, ...]:
         """Beside Laplace noise: of the number or the choice, and of what brackets it."""
-        return (self.noise.loss,) if self.bracket is None else (self.noise.loss, self.bracket.loss)
+        if self.bracket is None:
+            return (self.noise.loss,)
+        return (self.noise.loss, self.bracket.loss)
 
 
 @dataclass(frozen=True)
@@ -143,7 +147,9 @@ class Plan:
             people = [] if classes is None else [classes.loss]
             return _composed([*(loss for measure in noisy for loss in measure.losses), *others, *people])
         if not others:
-            people_rho = Fraction(0) if classes is None else classes.noise.rho
+            people_rho = Fraction(0)
+            if classes is not None:
+                people_rho = classes.noise.rho
             return Zcdp(plain(sum((measure.rho for measure in noisy), people_rho)))
         pair = plain(allotment.noise_epsilon), plain(allotment.noise_delta)
         return _composed([Approximate(*pair), *others])
@@ -268,4 +274,6 @@ class Plan:
 
 
 def _composed(parts: list[Loss]) -> Loss:
-    return parts[0] if len(parts) == 1 else Composed(tuple(parts))
+    if len(parts) == 1:
+        return parts[0]
+    return Composed(tuple(parts))

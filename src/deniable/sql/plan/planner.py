@@ -137,7 +137,9 @@ class _Planner:
         to be told of."""
         if not self.footprint.chosen and (not self.told or self.terms.most_rows is not None):
             return Fraction(0)
-        return _FOR_CLASSES_TOLD if self.told else _FOR_CLASSES
+        if self.told:
+            return _FOR_CLASSES_TOLD
+        return _FOR_CLASSES
 
     def _ratios(self) -> Iterator[float | None]:
         """Of the L2 to the L1 sensitivity; None for a choice."""

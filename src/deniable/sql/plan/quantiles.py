@@ -192,7 +192,9 @@ def extreme(rank: Rank, beta: float) -> Rank:
     """The least (level 0) or largest value (level 1): a cell that the true one passes with probability at
     most `beta`."""
     at = min(beta, _SELDOM)
-    return rank.above(at) if rank.level == 0 else rank.below(at)
+    if rank.level == 0:
+        return rank.above(at)
+    return rank.below(at)
 
 
 def divided(

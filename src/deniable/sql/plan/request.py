@@ -66,18 +66,24 @@ class Terms:
         """Those of one of several queries that together have these; ε and δ are rounded down."""
         if among == 1:
             return self
-        epsilon = None if self.epsilon is None else _part(exact(self.epsilon), among)
+        epsilon = None
+        if self.epsilon is not None:
+            epsilon = _part(exact(self.epsilon), among)
         return replace(self, epsilon=epsilon, delta=_part(exact(self.delta), among))
 
     def __str__(self) -> str:
         """All that an answer depends on. (Answers from before it was told what bounding leaves out, or there
         were numbers without a bracket, are found as they were.)"""
-        told = f" left out up to {self.most_rows}" if self.left_out else ""
-        return f"{self!r}{told}{'' if self.bracket else ' without brackets'}"
+        left_out = ""
+        if self.left_out:
+            left_out = f" left out up to {self.most_rows}"
+        return f"{self!r}{left_out}{'' if self.bracket else ' without brackets'}"
 
     @property
     def family(self) -> Family | None:
-        return None if self.noise == "auto" else Family(self.noise)
+        if self.noise == "auto":
+            return None
+        return Family(self.noise)
 
     @property
     def beta(self) -> Fraction:

@@ -29,7 +29,7 @@ from deniable.sql.write.contributions import MOST_TOLD, Limit
 from deniable.sql.write.statements import Writer
 
 if TYPE_CHECKING:
-    from deniable.sql.plan.plan import GroupingSet, Plan
+    from deniable.sql.plan.plan import GroupingSet, NoisyMeasure, Plan
 
 PRIVATE_GROUPS = 16
 """How many groups are expected where their keys are private, to choose a bound by."""
@@ -123,10 +123,13 @@ class Settled:
         return engine.summaries.get(prepared.table(self.plan.query.relation) or "")
 
     def _cap(self, rows: int, most: int) -> int:
-        return min(max(rows, most), MOST_TOLD) if self.plan.tells else 0
+        if self.plan.tells:
+            return min(max(rows, most), MOST_TOLD)
+        return 0
 
     def _bound(self, crowd: Crowd) -> int:
-        """For the least errors of what is counted, summed and averaged, else as many as nearly all units have."""
+        """For the least errors of what is counted, summed and averaged, else as many as nearly all units
+        have."""
         group, aims = self.plan.sets[0], list(self._aims())
         if not aims:
             return crowd.quantile()
@@ -134,21 +137,27 @@ class Settled:
         return crowd.best(aims, groups)
 
     def _aims(self) -> Iterator[AggregateNoise]:
-        """Of the aggregates that add up rows, each by its own noise; of averages where it is told what a bound
-        leaves out."""
+        """Of the aggregates that add up rows, each by its own noise; of averages where it is told what a
+        bound leaves out."""
         plan = self.plan
         measures = plan.sets[0].measures
-        told = {each.measure.counted: each for each in measures if isinstance(each.measure, LeftOut)}
         for aggregate, stands in zip(plan.query.aggregates, plan.stands, strict=True):
-            mean = aggregate.statistic is Statistic.AVG
-            if aggregate.statistic not in TOLD or (mean and not plan.tells):
-                continue
-            parts = [measures[position] for position in stands]
-            # A mean is off in halves of its range, a sum in halves of the largest value.
-            noise = math.hypot(*(part.per_row / (2 if mean and part.grid else 1) for part in parts))
-            counted = {part.measure for part in parts}
-            beyond = math.hypot(*(each.per_row for measure, each in told.items() if measure in counted))
-            yield AggregateNoise(noise, beyond if plan.tells else None, mean)
+            is_mean = aggregate.statistic is Statistic.AVG
+            if aggregate.statistic in TOLD and (plan.tells or not is_mean):
+                yield self._aim([measures[position] for position in stands], is_mean)
+
+    def _aim(self, parts: Sequence[NoisyMeasure], is_mean: bool) -> AggregateNoise:
+        # A mean is off in halves of its range, a sum in halves of the largest value.
+        noise = math.hypot(*(part.per_row / (2 if is_mean and part.grid else 1) for part in parts))
+        if not self.plan.tells:
+            return AggregateNoise(noise, None, is_mean)
+        base = {part.measure for part in parts}
+        beyond = [
+            each.per_row
+            for each in self.plan.sets[0].measures
+            if isinstance(each.measure, LeftOut) and each.measure.counted in base
+        ]
+        return AggregateNoise(noise, math.hypot(*beyond), is_mean)
 
     def with_values(self, bounds: ValueBounds, engine: Engine, rng: Random) -> Settled:
         """With bounds on the values of one expression; the rows of a unit are weighed as they will be."""
@@ -160,7 +169,9 @@ class Settled:
         return replace(self, grids=grids, bounds={**self.bounds, name: (float(lower), float(upper))})
 
     def _regrid(self, measure: Measure, bounds: ValueBounds, ends: tuple[Fraction, Fraction]) -> Grid:
-        grid = self.plan.grid(measure, ends) if measure.bounds is None and bounds.concerns(measure) else None
+        grid = None
+        if measure.bounds is None and bounds.concerns(measure):
+            grid = self.plan.grid(measure, ends)
         return grid or self.grids[measure]
 
     # -------------------------------------------------------------------------------------------- statements
@@ -211,7 +222,9 @@ class Settled:
 
     def _integers(self, group: GroupingSet, engine: Engine, salt: str) -> Integers:
         types = [self.plan.query.keys[i].of.type for i in group.keys]
-        supports = None if group.selection is None else self._supports(group.keys, types, engine, salt)
+        supports = None
+        if group.selection is not None:
+            supports = self._supports(group.keys, types, engine, salt)
         sums = self._read_sums(group.keys, types, engine)
         writer = self.writer(engine.dialect)
         parts: list[Mapping[Group, Any]] = []
@@ -286,4 +299,6 @@ def _text(of: Expr | None) -> str:
     """What a value is called beside the bounds that were found for it."""
     if isinstance(of, Column):
         return of.name
-    return "" if of is None else relations.expression(of, DUCKDB)
+    if of is None:
+        return ""
+    return relations.expression(of, DUCKDB)

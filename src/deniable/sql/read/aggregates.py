@@ -38,9 +38,10 @@ def aggregate(node: exp.Expr, scope: Scope, *, inner: bool = False) -> Aggregate
         if reading is None:
             refuse_node(node)
         return _also(reading, condition(scope.rows, node.args["expression"].this, "FILTER"))
-    reading = _times(node, scope) if inner else None
-    reading = _aggregate(node, scope) if reading is None else reading
-    return _exact(reading) if reading is not None and inner else reading
+    if not inner:
+        return _aggregate(node, scope)
+    reading = _times(node, scope) or _aggregate(node, scope)
+    return reading and _exact(reading)
 
 
 def _times(node: exp.Expr, scope: Scope) -> Aggregate | None:
@@ -48,7 +49,9 @@ def _times(node: exp.Expr, scope: Scope) -> Aggregate | None:
     if not isinstance(node, (exp.Min, exp.Max)) or isinstance(node.this, exp.Distinct):
         return None
     of = scope.rows(node.this)
-    return Aggregate(NUMERIC[type(node)], of) if of.type.kind in types.TIMES else None
+    if of.type.kind in types.TIMES:
+        return Aggregate(NUMERIC[type(node)], of)
+    return None
 
 
 def extreme_time(node: exp.Expr, scope: Scope) -> tuple[Aggregate, Type] | None:
@@ -60,11 +63,15 @@ def extreme_time(node: exp.Expr, scope: Scope) -> tuple[Aggregate, Type] | None:
     of = scope.attempt(inner.this)
     if of is None or of.type.kind not in types.TIMES:
         return None
-    unit, length = ("day", 1) if of.type.kind is Kind.DATE else ("second", 86_400)
-    number = difference(unit, Literal(EPOCH if length == 1 else datetime.combine(EPOCH, time()), of.type), of)
+    unit, length, start = "second", 86_400, Literal(datetime.combine(EPOCH, time()), of.type)
+    if of.type.kind is Kind.DATE:
+        unit, length, start = "day", 1, Literal(EPOCH, of.type)
+    number = difference(unit, start, of)
     first, last = ((end - EPOCH).days * length for end in (date.min, date.max))
     statistic = NUMERIC.get(type(inner), Statistic.QUANTILE)
-    level = Fraction(1, 2) if isinstance(inner, exp.Median) else None
+    level = None
+    if isinstance(inner, exp.Median):
+        level = Fraction(1, 2)
     bounds = Fraction(first), Fraction(last + length - 1)
     extreme = Aggregate(statistic, number, None, level, bounds, Fraction(1))
     if isinstance(node, exp.Filter):
@@ -82,9 +89,10 @@ def time_of(number: Expr, of: Type) -> Expr:
 
 def holding(node: exp.Expr, scope: Scope) -> Aggregate:
     """BOOL_OR and BOOL_AND, for each unit: the largest or smallest of 0 and 1."""
-    name = "BOOL_OR" if isinstance(node, exp.LogicalOr) else "BOOL_AND"
+    name, statistic = "BOOL_AND", Statistic.MIN
+    if isinstance(node, exp.LogicalOr):
+        name, statistic = "BOOL_OR", Statistic.MAX
     of = convert(condition(scope.rows, node.this, name), types.INTEGER)
-    statistic = Statistic.MAX if isinstance(node, exp.LogicalOr) else Statistic.MIN
     return Aggregate(statistic, of, bounds=(Fraction(0), Fraction(1)), granularity=Fraction(1))
 
 
@@ -158,7 +166,9 @@ def _units_where(node: exp.Expr, scope: Scope) -> list[exp.Expr]:
     otherwise = node.args.get("default") or node.args.get("false")
     if otherwise is not None and not isinstance(otherwise, exp.Null):
         return []
-    return [when.this for when in whens] if all(_is_unit(when.args["true"], scope) for when in whens) else []
+    if all(_is_unit(when.args["true"], scope) for when in whens):
+        return [when.this for when in whens]
+    return []
 
 
 def _numeric(statistic: Statistic, node: exp.Expr, scope: Scope) -> Aggregate:
@@ -180,7 +190,9 @@ def _measured(statistic: Statistic, of: Expr, scope: Scope, level: Fraction | No
             f"{statistic.upper()} expects a number, got {types.name(of.type)}.",
             text_way_out(of) or "Count it, or use date_diff('day', DATE '2000-01-01', x) for dates.",
         )
-    grid = None if of.type.kind is Kind.FLOAT else Fraction(1, 10**of.type.scale)
+    grid = None
+    if of.type.kind is not Kind.FLOAT:
+        grid = Fraction(1, 10**of.type.scale)
     return Aggregate(statistic, of, None, level, scope.interval(of).bounds, grid)
 
 
@@ -205,7 +217,9 @@ def _within(node: exp.WithinGroup, scope: Scope) -> Aggregate:
 
 def _level(node: exp.Expr | None) -> Fraction:
     try:
-        level = Fraction(str(node.this)) if isinstance(node, exp.Literal) and not node.is_string else None
+        level = None
+        if isinstance(node, exp.Literal) and not node.is_string:
+            level = Fraction(str(node.this))
     except ValueError:
         level = None
     if level is None or not 0 <= level <= 1 or level.denominator > 10**9:

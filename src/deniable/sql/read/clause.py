@@ -43,9 +43,13 @@ class PrivacyClause:
     def check(self, unit: Unit) -> None:
         """Refuse what contradicts the owner's declaration."""
         unit_column = self.privacy_unit_column
-        column = str(unit.column_name) if unit.kind is UnitKind.COLUMN else None
+        column = None
+        if unit.kind is UnitKind.COLUMN:
+            column = str(unit.column_name)
         if unit_column is not None and (column is None or fold(unit_column) != fold(column)):
-            owner_unit = "a row" if column is None else f"the column {shown(column)}"
+            owner_unit = "a row"
+            if column is not None:
+                owner_unit = f"the column {shown(column)}"
             refuse(
                 f"The text names {shown(unit_column)} as the unit of privacy, and the owner declared "
                 f"{owner_unit}.",
@@ -71,7 +75,8 @@ NOTHING = PrivacyClause()
 def without_clause(text: str) -> tuple[str, PrivacyClause]:
     """The text without its clauses, which become spaces, and what they say.
 
-    >>> text, clause = without_clause("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = .5) COUNT(*) FROM t")
+    >>> query = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = .5) COUNT(*) FROM t"
+    >>> text, clause = without_clause(query)
     >>> " ".join(text.split()), clause.epsilon
     ('SELECT COUNT(*) FROM t', Fraction(1, 2))
     """

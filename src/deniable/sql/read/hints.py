@@ -43,7 +43,9 @@ def similar(name: str, known: Iterable[str], alike: float = ALIKE) -> str | None
     """
     by_fold = {each.lower(): each for each in known}
     matches = get_close_matches(name.lower(), by_fold, n=1, cutoff=alike)
-    return by_fold[matches[0]] if matches else None
+    if matches:
+        return by_fold[matches[0]]
+    return None
 
 
 def of_function(name: str) -> str:
@@ -52,7 +54,9 @@ def of_function(name: str) -> str:
     if hint is not None:
         return hint
     guess = similar(name, known_functions(), ALIKE_FUNCTIONS)
-    return f"Did you mean {guess.upper()}? {functions.UNKNOWN}" if guess else functions.UNKNOWN
+    if guess:
+        return f"Did you mean {guess.upper()}? {functions.UNKNOWN}"
+    return functions.UNKNOWN
 
 
 _TEXTS = (
@@ -71,8 +75,8 @@ def of_text(text: str, names: Iterable[str] = ()) -> str:
     >>> of_text("SELECT TOP 10 ward FROM visits")
     "Write LIMIT 10 at the end. Write it in DuckDB's SQL."
     """
-    found = ((pattern.search(text), way_out) for pattern, way_out in _TEXTS)
-    hint = next((way_out.format(*match.groups()) for match, way_out in found if match), "")
+    matches = ((pattern.search(text), way_out) for pattern, way_out in _TEXTS)
+    hint = next((way_out.format(*match.groups()) for match, way_out in matches if match), "")
     names = tuple(names)
     hint = hint or of_keywords(text, names) or of_names(text, names)
     return " ".join(part for part in (hint, "Write it in DuckDB's SQL.") if part)
@@ -85,10 +89,13 @@ def of_keywords(text: str, names: Iterable[str]) -> str:
     'In SQL alter is a word of its own; a column of that name stands in double quotes: "Alter".'
     """
     words = {word.lower() for word in _WORD.findall(_IN_QUOTES.sub("''", text))}
-    said = [name for name in sorted(set(names)) if name.lower() in words and _is_keyword(name)]
-    if not said:
+    keywords = [name for name in sorted(set(names)) if name.lower() in words and _is_keyword(name)]
+    if not keywords:
         return ""
-    return f'In SQL {said[0].lower()} is a word of its own; a column of that name stands in double quotes: "{said[0]}".'
+    return (
+        f"In SQL {keywords[0].lower()} is a word of its own; a column of that name stands in double "
+        f'quotes: "{keywords[0]}".'
+    )
 
 
 def _is_keyword(name: str) -> bool:
@@ -105,23 +112,31 @@ def of_names(text: str, names: Iterable[str]) -> str:
 
     >>> of_names("SELECT AVG(Length of stay) FROM visits", ["Length of visit", "Length of stay (days)"])
     'Names with other characters than letters, digits and _ stand in double quotes: "Length of stay (days)".'
-    >>> of_names("SELECT COUNT(*) FROM ward stays", ["ward_stays"]), of_names("SELECT COUNT(*) FROM x", ["a b"])
-    ('Did you mean ward_stays?', '')
+    >>> of_names("SELECT COUNT(*) FROM ward stays", ["ward_stays"])
+    'Did you mean ward_stays?'
+    >>> of_names("SELECT COUNT(*) FROM x", ["a b"])
+    ''
     """
-    unquoted = _IN_QUOTES.sub("''", text)
-    matches = [(_words_said(unquoted, name), name) for name in sorted(set(names))]
+    bare_text = _IN_QUOTES.sub("''", text)
+    matches = [(_words_said(bare_text, name), name) for name in sorted(set(names))]
     most, name = max(matches, default=(0, ""), key=lambda match: match[0])
     if not most:
         return ""
-    return f"Did you mean {name}?" if _WORD.fullmatch(name) else _needs_quotes(name)
+    if _WORD.fullmatch(name):
+        return f"Did you mean {name}?"
+    return _needs_quotes(name)
 
 
 def of_call(message: str, text: str, names: Iterable[str]) -> str:
     """A refusal of Bill(…) where a column "Bill (EUR)" was meant; nothing, if none was."""
     name = message.partition(" ")[0].lower()
     calls = [each for each in names if re.match(rf"{re.escape(name)}\s*\(", each, re.I)]
-    hint = of_names(text, calls) if functions.UNKNOWN in message else ""
-    return message.replace(functions.UNKNOWN, hint) if hint else ""
+    hint = ""
+    if functions.UNKNOWN in message:
+        hint = of_names(text, calls)
+    if hint:
+        return message.replace(functions.UNKNOWN, hint)
+    return ""
 
 
 def _words_said(text: str, name: str) -> int:
@@ -146,16 +161,21 @@ def of_column(node: exp.Column, names: Iterable[str]) -> str:
         return f"Did you mean {in_quotes(guess)}? {_all(columns)}"
     if isinstance(node.this, exp.Identifier) and node.this.args.get("quoted") and not node.table:
         text = name.replace("'", "''")
-        return (
-            f"A text stands in single quotes: '{text}'. {_all(columns)}" if len(text) <= 60 else _all(columns)
-        )
+        if len(text) <= 60:
+            return f"A text stands in single quotes: '{text}'. {_all(columns)}"
+        return _all(columns)
     return _all(columns)
 
 
 def of_struct_field(name: str) -> str:
     """How a field of a struct column can be asked."""
-    line = f'"{name}": {{type: text}}' if len(name) <= 60 and name.isprintable() else '"a.b": {type: text}'
-    return f"A field of a struct column is declared by the owner as a column of its own, like {line} in the schema."
+    line = '"a.b": {type: text}'
+    if len(name) <= 60 and name.isprintable():
+        line = f'"{name}": {{type: text}}'
+    return (
+        f"A field of a struct column is declared by the owner as a column of its own, like {line} in the "
+        "schema."
+    )
 
 
 def of_table(name: str, names: Iterable[str]) -> str:
@@ -167,12 +187,16 @@ def of_table(name: str, names: Iterable[str]) -> str:
 
 def in_quotes(name: str) -> str:
     """A name as it has to be written."""
-    return name if _WORD.fullmatch(name) else f'"{name}"'
+    if _WORD.fullmatch(name):
+        return name
+    return f'"{name}"'
 
 
 def _all(names: list[str]) -> str:
     have = ", ".join(map(in_quotes, names[:LISTED])) or "none"
-    return f"The columns are: {have}." if len(names) <= LISTED else f"Some of the columns are: {have}."
+    if len(names) <= LISTED:
+        return f"The columns are: {have}."
+    return f"Some of the columns are: {have}."
 
 
 def _is_start(name: str, known: str) -> bool:
@@ -201,4 +225,6 @@ def reworded(message: str, tree: exp.Expr) -> str:
     if kinds is None or tree.find(exp.Extract) is not None:
         return message
     words = [str(n.meta["written"]) for n in tree.find_all(*kinds) if "written" in n.meta]
-    return message.replace(name, words[0], 1) if words else message
+    if words:
+        return message.replace(name, words[0], 1)
+    return message

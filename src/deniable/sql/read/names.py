@@ -78,7 +78,9 @@ class Scope:
         name = str(node.name)
         fields = self._called(name, str(node.table))
         if not fields:
-            around = "A subquery in an expression does not see the columns around it. " if self.inside else ""
+            around = ""
+            if self.inside:
+                around = "A subquery in an expression does not see the columns around it. "
             hint = hints.of_column(node, self._names()) + self._of_field(node)
             refuse(f"There is no column {shown(name)} here.", f"{around}{hint}")
         if len(fields) > 1 and not all(f.unit for f in fields):
@@ -97,7 +99,9 @@ class Scope:
     def named_by(self, node: exp.Column) -> Field | None:
         """The field that a column names; None where it names none here, or several."""
         fields = self._called(str(node.name), str(node.table))
-        return fields[0] if len(fields) == 1 or (fields and all(f.unit for f in fields)) else None
+        if len(fields) == 1 or (fields and all(f.unit for f in fields)):
+            return fields[0]
+        return None
 
     def visible(self, table: str) -> list[Field]:
         """What * stands for, or table.*."""
@@ -163,7 +167,9 @@ class Scope:
             return None
         if field.unit:
             return Literal(False, types.BOOLEAN)
-        return None if field.presence is None else Call("is_null", (field.presence,), types.BOOLEAN)
+        if field.presence is None:
+            return None
+        return Call("is_null", (field.presence,), types.BOOLEAN)
 
     def _column(self, node: exp.Column) -> Expr:
         field = self.find(node)
@@ -187,7 +193,9 @@ class Scope:
 
 def _of_format(form: str) -> tuple[Value, ...] | None:
     texts = date_formats.texts(form, _FEW, MAX_DOMAIN)
-    return None if texts is None else (*texts, None)
+    if texts is None:
+        return None
+    return (*texts, None)
 
 
 def domain(expr: Expr, scope: Scope) -> tuple[Value, ...] | None:
@@ -195,7 +203,9 @@ def domain(expr: Expr, scope: Scope) -> tuple[Value, ...] | None:
     match expr:
         case Column():
             values = _declared(expr, scope)
-            return _by_type(expr, scope) if values is None else values
+            if values is None:
+                return _by_type(expr, scope)
+            return values
         case Literal():
             return (expr.value,)
         case Call(op="is_null"):
@@ -240,7 +250,9 @@ def _by_type(expr: Expr, scope: Scope) -> tuple[Value, ...] | None:
     """Booleans, and whole numbers with few values between their bounds. NULL is a key like any other."""
     if expr.type.kind is Kind.BOOLEAN:
         return (False, True, None)
-    bounds = scope.interval(expr).bounds if expr.type.kind in types.WHOLE else None
+    bounds = None
+    if expr.type.kind in types.WHOLE:
+        bounds = scope.interval(expr).bounds
     if bounds is None:
         return None
     unit = 10**expr.type.scale

@@ -42,7 +42,8 @@ def shown(name: str) -> str:
     """
     odd = sorted({f"U+{ord(c):04X}" for c in name if not (c.isascii() and c.isprintable())})
     cut = name if len(name) <= 60 else name[:60] + "…"
-    return f'"{cut}"' + (f" (with {', '.join(odd[:3])})" if odd else "")
+    note = f" (with {', '.join(odd[:3])})" if odd else ""
+    return f'"{cut}"{note}'
 
 
 def parse(text: str) -> exp.Query:
@@ -50,8 +51,8 @@ def parse(text: str) -> exp.Query:
 
     >>> parse("SELECT COUNT(*) FROM visits; DROP TABLE visits")
     Traceback (most recent call last):
-    deniable.errors.InvalidQuery: Expected one statement, got more than one. Ask them one by one. No data was read ...
-    """
+    deniable.errors.InvalidQuery: Expected one statement, got more than one. Ask them one by one. No data was
+    read ..."""
     tree = syntax(text)
     check_nodes(tree)
     if not isinstance(tree, (exp.Select, exp.Union, exp.Subquery)):
@@ -124,7 +125,10 @@ def _check_text(text: str) -> None:
 
 
 _INSTEAD = {
-    "PIVOT": "Write SELECT a, COUNT(*) FILTER (WHERE b = 'x') AS x, COUNT(*) FILTER (WHERE b = 'y') AS y FROM … GROUP BY a."
+    "PIVOT": (
+        "Write SELECT a, COUNT(*) FILTER (WHERE b = 'x') AS x, COUNT(*) FILTER (WHERE b = 'y') AS y FROM "
+        "… GROUP BY a."
+    )
 }
 """What to write for a statement that is none of these."""
 
@@ -162,9 +166,13 @@ def _read(text: str, names: Iterable[str]) -> exp.Expr:
         statements = sqlglot.parse(text, read="duckdb")
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
-        where = f" near line {first.get('line')}, column {first.get('col')}" if first.get("line") else ""
+        where = ""
+        if first.get("line"):
+            where = f" near line {first.get('line')}, column {first.get('col')}"
         word = str(first.get("highlight") or "").strip()
-        at = f", at {shown(word)}" if word and word.isprintable() else ""
+        at = ""
+        if word and word.isprintable():
+            at = f", at {shown(word)}"
         refuse(f"The query could not be read{where}{at}.", hints.of_text(text, names))
     except RecursionError:
         refuse("The query is nested too deep to be read.", "Use WITH to name its parts.")
@@ -210,7 +218,9 @@ def refuse_node(node: exp.Expr) -> NoReturn:
 
 def name_of(node: exp.Expr) -> str:
     if isinstance(node, exp.Anonymous):
-        return shown(str(node.this).upper())[1:-1] if str(node.this).isascii() else shown(str(node.this))
+        if str(node.this).isascii():
+            return shown(str(node.this).upper())[1:-1]
+        return shown(str(node.this))
     if isinstance(node, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
         return name_of(node.this)
     if isinstance(node, exp.Window) and isinstance(node.this, exp.Expr):
@@ -424,7 +434,8 @@ PARTS: dict[str, tuple[str, str]] = {
     "sample": ("SAMPLE", "Sampling spends privacy's benefit on nothing here; ask about all rows."),
     "pivots": (
         "PIVOT of private rows",
-        "Count first: WITH t AS (SELECT a, b, COUNT(*) AS n FROM … GROUP BY a, b) SELECT * FROM t PIVOT (SUM(n) FOR b IN (…)).",
+        "Count first: WITH t AS (SELECT a, b, COUNT(*) AS n FROM … GROUP BY a, b) SELECT * FROM t PIVOT "
+        "(SUM(n) FOR b IN (…)).",
     ),
     "into": ("INTO", "Answers come back; nothing is written."),
     "locks": ("FOR UPDATE", "Nothing is locked."),

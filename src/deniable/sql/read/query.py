@@ -108,12 +108,14 @@ class _Answer:
         outputs = self._outputs(over)
         translator = Translator(self._alias_leaf, functions.POST)
         having = self.select.args.get("having")
-        test = condition(translator, having.this, "HAVING") if having is not None else None
+        test = None
+        if having is not None:
+            test = condition(translator, having.this, "HAVING")
         order = tuple(self._order(translator, outputs))
         limit, offset = (_number(self.select.args.get(part), part) for part in ("limit", "offset"))
         relation, keys, aggregates = self._columns()
-        marked = tuple(self._with_marks(group) for group in sets)
-        return Query(relation, keys, aggregates, tuple(outputs), marked, test, order, limit, offset or 0)
+        marked_sets = tuple(self._with_marks(group) for group in sets)
+        return Query(relation, keys, aggregates, tuple(outputs), marked_sets, test, order, limit, offset or 0)
 
     def _columns(self) -> tuple[Relation, tuple[Key, ...], tuple[Aggregate, ...]]:
         """The relation with the columns that are read and no others; subqueries in
@@ -151,7 +153,9 @@ class _Answer:
         return tuple(grouping_sets)
 
     def _element(self, node: exp.Expr) -> list[tuple[int, ...]]:
-        parts = [self._members(part) for part in node.expressions] if not isinstance(node, exp.Tuple) else []
+        parts: list[tuple[int, ...]] = []
+        if not isinstance(node, exp.Tuple):
+            parts = [self._members(part) for part in node.expressions]
         match node:
             case exp.Rollup():
                 return [sum(parts[:n], ()) for n in range(len(parts), -1, -1)]
@@ -208,9 +212,10 @@ class _Answer:
             for item in self.select.expressions
             if isinstance(item, exp.Alias)
         }
-        return node, names_by_node.get(id(node)) or (
-            self.scope.find(node).name if isinstance(node, exp.Column) else ""
-        )
+        name = names_by_node.get(id(node)) or ""
+        if not name and isinstance(node, exp.Column):
+            name = self.scope.find(node).name
+        return node, name
 
     def _grouping(self, node: exp.Expr) -> Expr:
         """GROUPING(a, b): a binary digit for each, 1 where a row sums over it."""
@@ -360,7 +365,9 @@ def _is_number(node: exp.Expr) -> bool:
 
 def _place(node: exp.Expr, count: int) -> int:
     text = str(node.this)
-    at = int(text) if text.isdecimal() and len(text) < 6 else 0
+    at = 0
+    if text.isdecimal() and len(text) < 6:
+        at = int(text)
     if not 1 <= at <= count:
         refuse(f"Expected the position of one of {count} columns, got {shown(text)}.")
     return at - 1
@@ -369,8 +376,11 @@ def _place(node: exp.Expr, count: int) -> int:
 def _number(node: exp.Expr | None, part: str) -> int | None:
     if node is None:
         return None
-    literal = node.args.get("count") if isinstance(node, exp.Fetch) else node.args.get("expression")
-    text = str(literal.this) if literal is not None and _is_number(literal) else ""
+    part = "count" if isinstance(node, exp.Fetch) else "expression"
+    literal = node.args.get(part)
+    text = ""
+    if literal is not None and _is_number(literal):
+        text = str(literal.this)
     if not text.isdecimal() or len(text) > 9 or int(text) > MAX_LIMIT:
         refuse(f"{part.upper()} expects a whole number up to {MAX_LIMIT:,}, written as a literal.")
     return int(text)

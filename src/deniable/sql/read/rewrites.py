@@ -27,23 +27,30 @@ def rewritten(tree: exp.Expr) -> exp.Expr:
 
 def _without_names(select: exp.Select) -> None:
     """SUM(x) OVER w … WINDOW w AS (PARTITION BY a ORDER BY b): each window in full."""
-    named = {str(window.this.name).lower(): window for window in select.args.get("windows") or []}
+    by_name = {str(window.this.name).lower(): window for window in select.args.get("windows") or []}
+    definitions = list(by_name.values())
     for window in select.find_all(exp.Window):
-        base = named.get(str(window.args.get("alias") or "").strip('"').lower())
-        if base is None or window in named.values() or base.args.get("alias"):
-            continue
-        for part in ("partition_by", "order", "spec"):
-            if not window.args.get(part) and base.args.get(part):
-                value = base.args[part]
-                window.set(part, [each.copy() for each in value] if isinstance(value, list) else value.copy())
-        window.set("alias", None)
+        base = by_name.get(str(window.args.get("alias") or "").strip('"').lower())
+        if base is not None and not base.args.get("alias") and window not in definitions:
+            _write_out(window, base)
     if not any(window.args.get("alias") for window in select.find_all(exp.Window)):
         select.set("windows", None)
 
 
+def _write_out(window: exp.Window, base: exp.Window) -> None:
+    """What a window does not say itself is what the one that it names says."""
+    parts = base.copy().args
+    for part in ("partition_by", "order", "spec"):
+        if parts.get(part) and not window.args.get(part):
+            window.set(part, parts[part])
+    window.set("alias", None)
+
+
 def _without_unnest(select: exp.Select) -> None:
     """SELECT unnest(generate_series(…)) AS m is SELECT m FROM generate_series(…) AS g(m)."""
-    series = select.find(exp.GenerateSeries) if len(select.expressions) == 1 else None
+    series = None
+    if len(select.expressions) == 1:
+        series = select.find(exp.GenerateSeries)
     if select.args.get("from_") is not None or series is None or not isinstance(series.parent, exp.Explode):
         return
     alias = exp.TableAlias(this=exp.to_identifier("_s"), columns=[exp.to_identifier("_m")])
@@ -102,7 +109,9 @@ def _lateral(join: exp.Join) -> exp.Select | None:
     if not isinstance(lateral, exp.Lateral) or not isinstance(lateral.this, exp.Subquery):
         return None
     inner = lateral.this.this
-    return inner if isinstance(inner, exp.Select) else None
+    if isinstance(inner, exp.Select):
+        return inner
+    return None
 
 
 def _on_true(join: exp.Join) -> bool:

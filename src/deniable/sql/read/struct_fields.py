@@ -1,9 +1,8 @@
 """Fields of struct columns, address.city, as the columns "address.city" that the owner declared.
 
-Written address.city, v.address.city, (v.address).city, address['city'] or struct_extract(address, 'city'), all of
-them are one name here, before any other is looked at. Where the same words could also mean a column of a table
-in sight, nothing is guessed.
-"""
+Written address.city, v.address.city, (v.address).city, address['city'] or struct_extract(address, 'city'),
+all of them are one name here, before any other is looked at. Where the same words could also mean a column
+of a table in sight, nothing is guessed."""
 
 from __future__ import annotations
 
@@ -18,7 +17,8 @@ _STEPS = (exp.Dot, exp.Bracket, exp.StructExtract)
 
 
 def with_declared_fields(tree: exp.Expr, schema: Schema) -> exp.Expr:
-    """The same query with declared fields as columns, each under the last part of its name where it is selected.
+    """The same query with declared fields as columns, each under the last part of its name where it is
+    selected.
 
     >>> import sqlglot
     >>> from deniable.sql.schema.declare import ColumnInfo, TableInfo
@@ -28,10 +28,12 @@ def with_declared_fields(tree: exp.Expr, schema: Schema) -> exp.Expr:
     >>> print(with_declared_fields(sqlglot.parse_one(text, read="duckdb"), schema).sql())
     SELECT "v"."address.city" AS "city" FROM visits AS v WHERE "address.city" <> 'x'
     """
-    declared = _declared(tree, schema)
+    paths = _declared(tree, schema)
     for node in list(tree.find_all(exp.Column, *_STEPS)):
         parts = [] if _is_inside(node) else _parts(node)
-        column = _resolved(node, parts, declared) if len(parts) > 1 else None
+        column = None
+        if len(parts) > 1:
+            column = _resolved(node, parts, paths)
         if column is None and parts and isinstance(node, _STEPS):
             name = ".".join(parts)
             refuse(f"There is no column {shown(name)} here.", hints.of_struct_field(name))
@@ -67,7 +69,9 @@ def _parts(node: exp.Expr) -> list[str]:
     """The names that are written one after another; none where something else is written."""
     match node:
         case exp.Column():
-            return [] if isinstance(node.this, exp.Star) else [str(part.name) for part in node.parts]
+            if isinstance(node.this, exp.Star):
+                return []
+            return [str(part.name) for part in node.parts]
         case exp.Paren():
             return _parts(node.this)
         case exp.Dot() if isinstance(node.expression, exp.Identifier):
@@ -81,7 +85,9 @@ def _parts(node: exp.Expr) -> list[str]:
 
 def _longer(base: exp.Expr, step: exp.Expr) -> list[str]:
     before = _parts(base)
-    return [*before, str(step.name)] if before else []
+    if before:
+        return [*before, str(step.name)]
+    return []
 
 
 def _resolved(node: exp.Expr, parts: list[str], declared: dict[str, str]) -> exp.Column | None:
@@ -89,7 +95,8 @@ def _resolved(node: exp.Expr, parts: list[str], declared: dict[str, str]) -> exp
     is_qualified = fold(parts[0]) in _in_sight(node)
     if name is not None and is_qualified:
         refuse(
-            f"{shown('.'.join(parts))} may be a field of the column {shown(parts[0])}, or a column of the table of that name.",
+            f"{shown('.'.join(parts))} may be a field of the column {shown(parts[0])}, or a column of the "
+            "table of that name.",
             f"Give the table another name, like FROM {parts[0]} AS t.",
         )
     if name is not None:

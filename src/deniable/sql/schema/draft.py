@@ -10,9 +10,10 @@ from deniable.sql.schema.file import inline
 from deniable.sql.tree import Kind
 
 HEAD = """\
-# What analysts may ask about, and what is public knowledge. Made from the names and types of columns; no row was read.
-# Review every line: all that stands here may be seen by analysts, so write down only what is known without the data.
-# Raise the version when the data changes: a question that was answered is answered from memory within one version.
+# What analysts may ask about, and what is public knowledge. Made from the names and types of columns; no row
+# was read. Review every line: all that stands here may be seen by analysts, so write down only what is known
+# without the data. Raise the version when the data changes: a question that was answered is answered from
+# memory within one version.
 """
 UNIT = (
     "    # Who is protected: the column whose every value is one person. Without it one row is protected.\n"
@@ -34,13 +35,14 @@ IDENTITY = re.compile(rf"(?i)(^|[^a-z])(id|uuid|guid)$|^{_PEOPLE}[\W_]*(no|nr|nu
 
 def draft_text(table: TableInfo) -> str:
     """The text of a schema file that declares `table`; what is not declared yet stands in comments."""
-    unit = f"    unit: {yaml_name(table.unit)}\n" if table.unit else ""
-    hint = "" if table.unit else f"    # unit: {yaml_name(likely_unit(table) or 'person_id')}\n"
+    unit = f"    # unit: {yaml_name(likely_unit(table) or 'person_id')}\n"
+    if table.unit:
+        unit = f"    unit: {yaml_name(table.unit)}\n"
     head = [
         HEAD + 'version: "1"',
         "tables:",
         f"  {yaml_name(table.name)}:",
-        UNIT + unit + hint + "    columns:",
+        UNIT + unit + "    columns:",
     ]
     return "\n".join([*head, *(_line(column, table.unit) for column in table.columns)]) + "\n"
 
@@ -53,11 +55,17 @@ def likely_unit(table: TableInfo) -> str | None:
 def _line(column: ColumnInfo, unit: str | None) -> str:
     kind = column.type.kind
     is_complete = column.lower is not None or column.keys is not None or column.name == unit
-    note = "" if is_complete else NOTES[Kind.INTEGER if kind in (Kind.DECIMAL, Kind.FLOAT) else kind]
-    return f"      {yaml_name(column.name)}: {inline(column)}" + (f"  # {note}" if note else "")
+    line = f"      {yaml_name(column.name)}: {inline(column)}"
+    if kind in (Kind.DECIMAL, Kind.FLOAT):
+        kind = Kind.INTEGER
+    if is_complete or not NOTES[kind]:
+        return line
+    return f"{line}  # {NOTES[kind]}"
 
 
 def yaml_name(name: str) -> str:
     """A name as YAML reads it back: plain where it can be, else in quotes."""
     is_bare = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in YAML_WORDS
-    return name if is_bare else '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if is_bare:
+        return name
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -52,7 +52,8 @@ def load(path: str | Path) -> Schema:
 def parse(text: str) -> Schema:
     """The schema in a text.
 
-    >>> schema = parse("tables: {visits: {unit: id, columns: {id: integer, days: {type: integer, bounds: [0, 60]}}}}")
+    >>> columns = "{id: integer, days: {type: integer, bounds: [0, 60]}}"
+    >>> schema = parse(f"tables: {{visits: {{unit: id, columns: {columns}}}}}")
     >>> schema.tables[0].unit, schema.tables[0].columns[1].upper
     ('id', Fraction(60, 1))
     >>> parse("tables: {visits: {columns: {days: int}}}")
@@ -185,11 +186,9 @@ def _column(where: str, name: str, value: Any) -> ColumnInfo:
     body = _mapping({"type": value} if isinstance(value, str) else value, where, COLUMN)
     kind = _type(where, body)
     lower, upper = _bounds(where, kind, body.get("bounds"))
-    keys = (
-        None
-        if body.get("keys") is None
-        else tuple(_key(where, kind, key) for key in _list(body["keys"], where))
-    )
+    keys = None
+    if body.get("keys") is not None:
+        keys = tuple(_key(where, kind, key) for key in _list(body["keys"], where))
     if keys is not None and len(set(keys)) < len(keys):
         raise InvalidParameter(f"In {where}: expected keys that differ.")
     nulls = body.get("nulls", True)
@@ -232,7 +231,9 @@ def _bounds(where: str, kind: Type, value: Any) -> tuple[Fraction | None, Fracti
 
 def _number(where: str, value: Any) -> Decimal:
     try:
-        number = None if isinstance(value, bool | date) else Decimal(str(value))
+        number = None
+        if not isinstance(value, bool | date):
+            number = Decimal(str(value))
     except InvalidOperation:
         number = None
     if number is None or not number.is_finite():
@@ -288,12 +289,16 @@ def _column_out(column: ColumnInfo) -> Any:
         entries["keys"] = [_plain(key) if isinstance(key, Decimal) else key for key in column.keys]
     if not column.nulls:
         entries["nulls"] = False
-    return entries if len(entries) > 1 else kind.kind.value
+    if len(entries) > 1:
+        return entries
+    return kind.kind.value
 
 
 def _plain(number: Fraction | Decimal) -> int | Decimal:
     exact = Fraction(number)
-    return exact.numerator if exact.denominator == 1 else _decimal(exact)
+    if exact.denominator == 1:
+        return exact.numerator
+    return _decimal(exact)
 
 
 def _decimal(number: Fraction) -> Decimal:

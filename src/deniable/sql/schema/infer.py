@@ -16,7 +16,6 @@ from deniable.errors import DataError, InvalidParameter
 from deniable.sql.dialects import DUCKDB, POSTGRES, SPARK, Dialect
 from deniable.sql.dialects.storage import Physical
 from deniable.sql.engines import duckdb as embedded
-from deniable.sql.engines import fields
 from deniable.sql.engines.sources import (
     CSV,
     DuckDBTable,
@@ -28,6 +27,7 @@ from deniable.sql.engines.sources import (
     SparkTable,
     recognise,
 )
+from deniable.sql.engines.stored import fields
 from deniable.sql.schema.declare import ColumnInfo, TableInfo
 from deniable.sql.schema.draft import draft_text
 from deniable.sql.tree import Kind, Type
@@ -50,9 +50,9 @@ def describe(name: str, source: Any) -> TableInfo:
     """The columns and types of a source as a declared table, from metadata only. CSV
     says nothing of types: all is text.
 
-    Columns that have no meaning here (lists, bytes) are left out; of a struct column its fields are declared, like
-    "address.city". A frame whose types its rows could change is refused: what an analyst may ask would tell of a
-    row. Of structs in a frame, whose fields rows could change as well, none is declared.
+    Columns that have no meaning here (lists, bytes) are left out; of a struct column its fields are
+    declared, like "address.city". A frame whose types its rows could change is refused: what an analyst may
+    ask would tell of a row. Of structs in a frame, whose fields rows could change as well, none is declared.
     """
     where = recognise(source, name)
     if isinstance(where, Frame) and where.loose:
@@ -122,7 +122,9 @@ def named(source: Any) -> str:
         source = source.path
     if isinstance(source, DuckDBTable | PostgresTable):
         return source.table
-    parts = Path(str(source)).parts if isinstance(source, str | Path) and "://" not in str(source) else ()
+    if not isinstance(source, str | Path) or "://" in str(source):
+        return "data"
+    parts = Path(str(source)).parts
     stem = next((part for part in reversed(parts) if "*" not in part), "data").split(".")[0]
     return re.sub(r"\W+", "_", stem.lower()).strip("_") or "data"
 
@@ -194,4 +196,6 @@ def _type(stored: str, dialect: Dialect) -> Type | None:
     if kind is not Kind.DECIMAL:
         return Type(kind)
     # A numeric of PostgreSQL without stated places has any number of them.
-    return Type(kind, scale=min(MAX_SCALE, int(places[1]))) if places else Type(Kind.FLOAT)
+    if places:
+        return Type(kind, scale=min(MAX_SCALE, int(places[1])))
+    return Type(Kind.FLOAT)

@@ -34,8 +34,8 @@ def declared(schema: Schema, unit: Unit, bounds: Bounds, keys: Keys, version: st
 
 def described(schema: Schema, types: Mapping[str, Type], bounds: Bounds, keys: Keys) -> Schema:
     """The schema with these types, bounds and keys of its columns."""
-    for name, stated in types.items():
-        schema = _changed(schema, name, lambda column, stated=stated: replace(column, type=stated))
+    for name, kind in types.items():
+        schema = _changed(schema, name, lambda column, kind=kind: replace(column, type=kind))
     for name, (lower, upper) in bounds.items():
         schema = _changed(
             schema, name, lambda column, lower=lower, upper=upper: _bounded(column, lower, upper)
@@ -110,7 +110,9 @@ def parse_type(text: str) -> Type:
         )
     if name == Kind.DECIMAL:
         return Type(Kind.DECIMAL, scale=int(size or 2))
-    return Type(Kind.TEXT, length=max(1, int(size))) if size else Type(Kind(name))
+    if size:
+        return Type(Kind.TEXT, length=max(1, int(size)))
+    return Type(Kind(name))
 
 
 def parse_keys(texts: Sequence[str]) -> dict[str, list[str]]:
@@ -153,8 +155,10 @@ def _protected(table: TableInfo, unit: Unit) -> TableInfo:
     if table.column(str(unit.column_name)) is None:
         raise InvalidParameter(
             f'The table "{table.name}" has no column "{unit.column_name}", so nobody in it could be '
-            f"protected. Nothing was opened. Its columns are: {', '.join(column.name for column in table.columns)}. "
-            "Name one of them, or declare in a schema file that the table is public, or the path from it to the unit."
+            "protected. Nothing was opened. Its columns are: "
+            f"{', '.join(column.name for column in table.columns)}. "
+            "Name one of them, or declare in a schema file that the table is public, or the path from it "
+            "to the unit."
         )
     return replace(table, unit=unit.column_name)
 
@@ -204,7 +208,9 @@ def _number(name: str, x: Any) -> Fraction:
     good = isinstance(x, int | float | Decimal | Fraction) and not isinstance(x, bool) and math.isfinite(x)
     if not good:
         raise InvalidParameter(f"Expected a finite number as a bound of {name}, got {x!r}.")
-    return Fraction(x) if isinstance(x, Decimal) else exact(x)
+    if isinstance(x, Decimal):
+        return Fraction(x)
+    return exact(x)
 
 
 def _keyed(column: ColumnInfo, values: Sequence[Any]) -> ColumnInfo:

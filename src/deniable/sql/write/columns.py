@@ -6,9 +6,12 @@ is cut to its declared length. A decimal becomes a whole number of 10^-scale, ro
 float that is declared a whole number or a decimal is rounded half to even. Instants become timestamps in UTC.
 Text is read by fixed patterns:
 
-    integer    +12, -3                                boolean    true t yes y 1, false f no n 0, in any case
-    decimal    1.50, .5, 12.                          date       2024-02-29
-    float      the same, and 1.5e-3                   timestamp  2024-02-29, 2024-02-29T10:30[:00[.123456][Z or +02:00]]
+    integer    +12, -3
+    decimal    1.50, .5, 12.
+    float      the same, and 1.5e-3
+    boolean    true t yes y 1, false f no n 0, in any case
+    date       2024-02-29
+    timestamp  2024-02-29, 2024-02-29T10:30[:00[.123456][Z or +02:00]]
 
 Blanks around it do not count.
 """
@@ -51,13 +54,17 @@ def canonical(
         return f"CAST(NULL AS {dialect.type_name(declared)})"
     kind, column = _tamed(kind, column, stored, declared, dialect)
     reading = _READINGS.get((kind, declared.kind))
-    return None if reading is None else reading(dialect, column, declared)
+    if reading is None:
+        return None
+    return reading(dialect, column, declared)
 
 
 def _text(text: str, declared: Type, dialect: Dialect, *, identity: bool, few: bool) -> str:
     if identity:
         return dialect.identity(text)
-    return dialect.cut_few(text, declared.length) if few else dialect.cut(text, declared.length)
+    if few:
+        return dialect.cut_few(text, declared.length)
+    return dialect.cut(text, declared.length)
 
 
 def _tamed(
@@ -107,7 +114,8 @@ def _text_to_boolean(w: Dialect, x: str, t: Type) -> str:
 
 def _float_to_decimal(w: Dialect, x: str, t: Type) -> str:
     # Below 1e19 the product of the floats cannot overflow; PostgreSQL would raise if it did.
-    return f"CASE WHEN abs({x}) < 1e19 THEN {w.rounded(f'{w.as_double(x)} * CAST({10**t.scale} AS {w.real})')} END"
+    units = w.rounded(f"{w.as_double(x)} * CAST({10**t.scale} AS {w.real})")
+    return f"CASE WHEN abs({x}) < 1e19 THEN {units} END"
 
 
 def _cut(w: Dialect, x: str, t: Type) -> str:
@@ -121,7 +129,10 @@ def _date(w: Dialect, x: str, t: Type | None = None) -> str:
 def _zoned(w: Dialect, x: str, t: Type | None = None) -> str:
     """Bounded before it is converted, which may fail at the ends of an engine's time."""
     moment = w.zoned(x)
-    return f"CASE WHEN {w.bounded(moment)}{moment} BETWEEN {w.instant(FIRST)} AND {w.instant(LAST)} THEN {w.utc(moment)} END"
+    return (
+        f"CASE WHEN {w.bounded(moment)}{moment} BETWEEN {w.instant(FIRST)} AND {w.instant(LAST)} THEN "
+        f"{w.utc(moment)} END"
+    )
 
 
 def _timestamp(w: Dialect, x: str, t: Type | None = None) -> str:

@@ -14,7 +14,9 @@ _RULES = numbers.RULES | texts.RULES | json_fields.RULES
 def operation(call: Call, args: list[str], dialect: Dialect) -> str:
     """One operator over its operands."""
     rule = _RULES.get(call.op)
-    return _common(call, args, dialect) if rule is None else rule(call, args, dialect)
+    if rule is None:
+        return _common(call, args, dialect)
+    return rule(call, args, dialect)
 
 
 def _common(call: Call, args: list[str], dialect: Dialect) -> str:

@@ -63,7 +63,9 @@ def field(call: Call, args: list[str], dialect: Dialect) -> str:
         form = f"^{_OPEN}({_KEY}:{_VALUE},)*{_OURS}:{KINDS[kind]}(,{_KEY}:{_VALUE})*{_CLOSE}$"
         shape = dialect.found(_shape(text, key, dialect, inside), form)
         safe = f"CASE WHEN NOT {dialect.found(text, _FORGED)} AND {shape} THEN {text} END"
-        return dialect.json_part(safe, key) if kind == "part" else dialect.json_text(safe, key)
+        if kind == "part":
+            return dialect.json_part(safe, key)
+        return dialect.json_text(safe, key)
 
     return dialect.let(args[:1], body)
 
@@ -71,22 +73,22 @@ def field(call: Call, args: list[str], dialect: Dialect) -> str:
 def _shape(text: str, key: str, dialect: Dialect, inside: bool) -> str:
     """The text with a character for each token, and one for all that is nested."""
     forms = (_ANY_TEXT, _ANY_WHOLE, _ANY_FRACTION) if inside else (_TEXT, _WHOLE, _FRACTION)
-    string, whole, fraction = forms
+    string, whole_number, fraction = forms
     pair = f"[{_KEY}{_OURS}]:{_VALUE}"
-    nested = f"\\{{({pair}(,{pair})*)?\\}}|\\[({_VALUE}(,{_VALUE})*)?\\]"
+    composite = f"\\{{({pair}(,{pair})*)?\\}}|\\[({_VALUE}(,{_VALUE})*)?\\]"
     steps = [
         (f"({string})", f"\\1{_MARK}"),
         (f'"{key}"{_MARK}{_BLANK}:', f"{_OURS}:"),
         (f'"[^"\\\\\x01-\x1f]*"{_MARK}{_BLANK}:', f"{_KEY}:"),
         (f"{string}{_MARK}", _STRING),
         (fraction, _REAL),
-        (whole, _INTEGER),
+        (whole_number, _INTEGER),
         ("true|false", _BOOLEAN),
         ("null", _NULL),
         ("[ \t\r\n]+", ""),
         ("^\\{", _OPEN),
         ("\\}$", _CLOSE),
-        *[(nested, _NESTED)] * DEPTH,
+        *[(composite, _NESTED)] * DEPTH,
     ]
     for pattern, by in steps:
         text = dialect.replaced(text, pattern, by)

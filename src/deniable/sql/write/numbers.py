@@ -30,7 +30,9 @@ def arithmetic(call: Call, args: list[str], dialect: Dialect) -> str:
     fits = cannot_overflow(call)
     if call.type.kind is Kind.FLOAT:
         return dialect.float_result(call.op, *args, fits=fits)
-    return f"({args[0]} {SIGNS[call.op]} {args[1]})" if fits else dialect.exact(call.op, *args)
+    if fits:
+        return f"({args[0]} {SIGNS[call.op]} {args[1]})"
+    return dialect.exact(call.op, *args)
 
 
 def divide(call: Call, args: list[str], dialect: Dialect) -> str:
@@ -38,11 +40,15 @@ def divide(call: Call, args: list[str], dialect: Dialect) -> str:
 
 
 def int_divide(call: Call, args: list[str], dialect: Dialect) -> str:
-    return dialect.quotient(*args) if _harmless(call.args[1]) else dialect.divided(*args)
+    if _harmless(call.args[1]):
+        return dialect.quotient(*args)
+    return dialect.divided(*args)
 
 
 def modulo(call: Call, args: list[str], dialect: Dialect) -> str:
-    return f"({args[0]} % {args[1]})" if _harmless(call.args[1]) else dialect.remainder(*args)
+    if _harmless(call.args[1]):
+        return f"({args[0]} % {args[1]})"
+    return dialect.remainder(*args)
 
 
 def _harmless(divisor: Expr) -> bool:
@@ -51,12 +57,16 @@ def _harmless(divisor: Expr) -> bool:
 
 def negate(call: Call, args: list[str], dialect: Dialect) -> str:
     fits = call.type.kind is Kind.FLOAT or cannot_overflow(call)
-    return f"(- {args[0]})" if fits else dialect.negative(args[0])
+    if fits:
+        return f"(- {args[0]})"
+    return dialect.negative(args[0])
 
 
 def size(call: Call, args: list[str], dialect: Dialect) -> str:
     fits = call.type.kind is Kind.FLOAT or cannot_overflow(call)
-    return f"abs({args[0]})" if fits else dialect.size(args[0])
+    if fits:
+        return f"abs({args[0]})"
+    return dialect.size(args[0])
 
 
 def sign(call: Call, args: list[str], dialect: Dialect) -> str:
@@ -68,7 +78,9 @@ def sign(call: Call, args: list[str], dialect: Dialect) -> str:
 
 def rounded(call: Call, args: list[str], dialect: Dialect) -> str:
     digits = call.args[1]
-    places = digits.value if isinstance(digits, Literal) and isinstance(digits.value, int) else 0
+    places = 0
+    if isinstance(digits, Literal) and isinstance(digits.value, int):
+        places = digits.value
     if call.args[0].type.kind is Kind.DECIMAL:
         return scaled_down(args[0], call.args[0].type.scale - places, dialect)
     return dialect.let(args[:1], lambda x: _round_float(x, 10.0**places, dialect))
@@ -96,7 +108,9 @@ def scaled_down(x: str, places: int, dialect: Dialect) -> str:
 
 
 def scaled_up(x: str, places: int, dialect: Dialect) -> str:
-    return x if places <= 0 else dialect.times(x, 10**places)
+    if places <= 0:
+        return x
+    return dialect.times(x, 10**places)
 
 
 def floor(call: Call, args: list[str], dialect: Dialect) -> str:
@@ -141,8 +155,9 @@ def power(call: Call, args: list[str], dialect: Dialect) -> str:
     def body(a: str, b: str) -> str:
         zero, unity, log = dialect.double(0.0), dialect.double(1.0), f"{b} * ln(abs({a}))"
         return (
-            f"CASE WHEN {a} IS NULL OR {b} IS NULL THEN NULL WHEN {b} = 0 THEN {unity} WHEN {a} = 0 AND {b} > "
-            f"0 THEN {zero} WHEN {a} = 0 THEN NULL WHEN abs({b}) > {dialect.double(1e300)} THEN NULL "
+            f"CASE WHEN {a} IS NULL OR {b} IS NULL THEN NULL WHEN {b} = 0 THEN {unity} "
+            f"WHEN {a} = 0 AND {b} > 0 THEN {zero} WHEN {a} = 0 THEN NULL "
+            f"WHEN abs({b}) > {dialect.double(1e300)} THEN NULL "
             f"WHEN {a} < 0 AND (abs({b}) > {2**52} OR {b} <> floor({b})) THEN NULL "
             f"WHEN abs({b}) < {dialect.double(1e-200)} THEN {unity} WHEN {log} > 709 THEN NULL "
             f"WHEN {log} < -690 THEN {zero} ELSE power({a}, {b}) END"
@@ -167,22 +182,23 @@ def extreme(call: Call, args: list[str], dialect: Dialect) -> str:
 
 
 def by_bytes(part: str, call: Call, dialect: Dialect) -> str:
-    return dialect.by_bytes(part) if call.args[0].type.kind is Kind.TEXT else part
+    if call.args[0].type.kind is Kind.TEXT:
+        return dialect.by_bytes(part)
+    return part
 
 
 def bucket(call: Call, args: list[str], dialect: Dialect) -> str:
     """Lower edges; compared as doubles where the value is one."""
     edges = [e for e in call.args[1:] if isinstance(e, Literal)]
-    is_float = call.args[0].type.kind is Kind.FLOAT
-    thresholds = [
-        dialect.double(float(e.value)) if is_float else dialect.literal(e.value, e.type)  # type: ignore[arg-type]
-        for e in edges
-    ]
     labels = [dialect.literal(e.value, e.type) for e in edges]
+    thresholds = labels
+    if call.args[0].type.kind is Kind.FLOAT:
+        thresholds = [dialect.double(float(e.value)) for e in edges]  # type: ignore[arg-type]
 
     def body(x: str) -> str:
         inner = " ".join(f"WHEN {x} < {thresholds[i]} THEN {labels[i - 1]}" for i in range(1, len(edges)))
-        return f"CASE WHEN {x} < {thresholds[0]} THEN NULL {inner} WHEN {x} = {thresholds[-1]} THEN {labels[-2]} END"
+        last = f"WHEN {x} = {thresholds[-1]} THEN {labels[-2]}"
+        return f"CASE WHEN {x} < {thresholds[0]} THEN NULL {inner} {last} END"
 
     return dialect.let(args[:1], body)
 

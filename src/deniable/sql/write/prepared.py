@@ -157,11 +157,14 @@ class _Writer:
         return Statement((), f"SELECT {', '.join([*keys, *sums])} FROM {source}{by}")
 
     def _sum(self, stored: StoredTerms, where: str | None) -> str:
-        terms = " + ".join(
-            self._q(name) if times == 1 else f"{self._q(name)} * ({times})" for name, times in stored
-        )
+        terms = " + ".join(self._term(name, times) for name, times in stored)
         summand = f"CASE WHEN {self._q(where)} THEN {terms} END" if where else terms
         return self.dialect.as_text(f"SUM({summand})")
+
+    def _term(self, name: str, times: int) -> str:
+        if times == 1:
+            return self._q(name)
+        return f"{self._q(name)} * ({times})"
 
     def _q(self, name: str) -> str:
         return self.dialect.quote(name)

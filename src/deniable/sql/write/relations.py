@@ -66,14 +66,16 @@ def expression(expr: Expr, dialect: Dialect) -> str:
     raise TypeError(f"A reference to a released result cannot be rendered: {expr!r}.")
 
 
-# ------------------------------------------------------------------------------------ a unit's own rows in order
+# -------------------------------------------------------------------------------- a unit's own rows in order
 
 
 def _own_window(of: OwnWindow, dialect: Dialect) -> str:
     keys = ", ".join([dialect.quote(UNIT), *(expression(key, dialect) for key in of.keys)])
     order = [_ordered(each, dialect) for each in of.order]
     order += [text for each in of.ties for text in _tie(each, dialect)]
-    parts = [f"PARTITION BY {keys}", *([f"ORDER BY {', '.join(order)}"] if order else []), of.frame]
+    parts = [f"PARTITION BY {keys}", of.frame]
+    if order:
+        parts.insert(1, f"ORDER BY {', '.join(order)}")
     over = f" OVER ({' '.join(part for part in parts if part)})"
     if of.aggregate is not None:
         return _own(_without_filter(of.aggregate), dialect, over)
@@ -81,22 +83,25 @@ def _own_window(of: OwnWindow, dialect: Dialect) -> str:
     if of.op in ("lag", "lead"):
         args.insert(1, str(of.offset))
     call = f"{of.op.upper()}({', '.join(args)}){over}"
-    return call if of.args else f"CAST({call} AS BIGINT)"
+    if of.args:
+        return call
+    return f"CAST({call} AS BIGINT)"
 
 
 def _ordered(of: Order, dialect: Dialect) -> str:
     """Texts by their bytes, and NULLs where it is said: engines differ in both."""
     by = expression(of.by, dialect)
     by = dialect.by_bytes(by) if of.by.type.kind is Kind.TEXT else by
-    return f"{by} {'DESC' if of.descending else 'ASC'} NULLS {'FIRST' if of.nulls_first else 'LAST'}"
+    direction, nulls = ("ASC", "DESC")[of.descending], ("LAST", "FIRST")[of.nulls_first]
+    return f"{by} {direction} NULLS {nulls}"
 
 
 def _tie(of: Order, dialect: Dialect) -> list[str]:
     """Zeros of both signs are equal floats, but not equal texts."""
     texts = [_ordered(of, dialect)]
     if of.by.type.kind is Kind.FLOAT:
-        written = dialect.by_bytes(dialect.as_text(expression(of.by, dialect)))
-        texts.append(f"{written} ASC NULLS LAST")
+        text = dialect.by_bytes(dialect.as_text(expression(of.by, dialect)))
+        texts.append(f"{text} ASC NULLS LAST")
     return texts
 
 
@@ -105,8 +110,8 @@ def _without_filter(of: Aggregate) -> Aggregate:
     if of.where is None:
         return of
     value = Literal(1, INTEGER) if of.of is None else of.of
-    chosen = Call("case", (of.where, value, Literal(None, value.type)), value.type)
-    return replace(of, of=chosen, where=None)
+    conditional = Call("case", (of.where, value, Literal(None, value.type)), value.type)
+    return replace(of, of=conditional, where=None)
 
 
 # ---------------------------------------------------------------------------------------------- public tables
@@ -143,7 +148,9 @@ def relation(of: Relation, dialect: Dialect) -> str:
             selection = (
                 f"SELECT * FROM ({relation(of.of, dialect)}) AS t WHERE {expression(of.where, dialect)}"
             )
-            return dialect.first(selection) if of.first else selection
+            if of.first:
+                return dialect.first(selection)
+            return selection
         case Join():
             return _join(of, dialect)
         case Union():
@@ -167,7 +174,9 @@ def _scan(of: Scan, dialect: Dialect) -> str:
     if of.path:
         return _path(of, dialect)
     names = [dialect.quote(c.name) for c in of.columns]
-    unit = dialect.unit(of.table, of.unit) if of.unit is not None else ""
+    unit = ""
+    if of.unit is not None:
+        unit = dialect.unit(of.table, of.unit)
     items = _items(of, names, dialect, f"{unit} AS {dialect.quote(UNIT)}")
     return f"SELECT {items} FROM {dialect.quote(of.table)}" + (f" WHERE {unit} IS NOT NULL" if unit else "")
 
@@ -204,8 +213,11 @@ def _join(of: Join, dialect: Dialect) -> str:
     if of.on_unit:
         on.insert(0, f"l.{dialect.quote(UNIT)} = r.{dialect.quote(UNIT)}")
     left, right = relation(of.left, dialect), relation(of.right, dialect)
-    kind = "JOIN" if of.kind is JoinKind.INNER else f"{of.kind.upper()} JOIN"
-    return f"SELECT {_items(of, names, dialect, unit)} FROM ({left}) AS l {kind} ({right}) AS r ON {' AND '.join(on)}"
+    kind = "JOIN"
+    if of.kind is not JoinKind.INNER:
+        kind = f"{of.kind.upper()} JOIN"
+    sides = f"({left}) AS l {kind} ({right}) AS r ON {' AND '.join(on)}"
+    return f"SELECT {_items(of, names, dialect, unit)} FROM {sides}"
 
 
 def _per_unit(of: PerUnit, dialect: Dialect) -> str:
@@ -219,7 +231,9 @@ def _same(of: Expr, dialect: Dialect) -> str:
     """Such that values which an engine calls equal are the same one: which of them it shows depends on the
     order in which it reads them, and `_tie` tells zeros apart."""
     x = expression(of, dialect)
-    return dialect.one_zero(x) if of.type.kind is Kind.FLOAT else x
+    if of.type.kind is Kind.FLOAT:
+        return dialect.one_zero(x)
+    return x
 
 
 def _own(of: Aggregate, dialect: Dialect, over: str = "") -> str:
@@ -240,4 +254,6 @@ def _own(of: Aggregate, dialect: Dialect, over: str = "") -> str:
         return dialect.narrow(total)
     number = f"NULLIF(COUNT({x}){where}, 0)"
     share = f"{dialect.as_double(total)} / {dialect.as_double(number)}"
-    return f"({share} / {dialect.double(10.0**of.of.type.scale)})" if of.of.type.scale else f"({share})"
+    if of.of.type.scale:
+        return f"({share} / {dialect.double(10.0**of.of.type.scale)})"
+    return f"({share})"

@@ -112,7 +112,9 @@ class Writer:
         dropped by the reader where every listed key is a key of the group."""
         text, condition = self.rows(measures), self._condition()
         public_keys = {i for i, key in enumerate(self.query.keys) if key.domain is not None}
-        return (text, condition) if public_keys <= set(group) else (self.strictly(text), "")
+        if public_keys <= set(group):
+            return (text, condition)
+        return (self.strictly(text), "")
 
     @property
     def excess(self) -> str:
@@ -141,7 +143,9 @@ class Writer:
         return [self.quoted(f"k{i}") for i in group]
 
     def value_name(self, of: Valued, beside: Sequence[Valued]) -> str:
-        return f"x{_values(beside).index(of.of)}" if of.of is not None else ""
+        if of.of is not None:
+            return f"x{_values(beside).index(of.of)}"
+        return ""
 
     def value(self, of: Valued, beside: Sequence[Valued]) -> str:
         return self.quoted(self.value_name(of, beside))
@@ -153,7 +157,9 @@ class Writer:
         return tests + self.filter(of, beside)
 
     def filter(self, of: Valued, beside: Sequence[Valued]) -> list[str]:
-        return [self.quoted(f"f{_filters(beside).index(of.where)}")] if of.where is not None else []
+        if of.where is not None:
+            return [self.quoted(f"f{_filters(beside).index(of.where)}")]
+        return []
 
     # -------------------------------------------------------------------------------------------- numbers
 
@@ -162,10 +168,12 @@ class Writer:
         engine."""
         column = self.value(of, beside)
         if grid.exact:
-            inside = (
-                column if of in self.inside else _between(column, str(int(grid.lower)), str(int(grid.upper)))
-            )
-            return f"{inside} - ({int(grid.centre)})" if grid.centre else inside
+            inside = column
+            if of not in self.inside:
+                inside = _between(column, str(int(grid.lower)), str(int(grid.upper)))
+            if grid.centre:
+                return f"{inside} - ({int(grid.centre)})"
+            return inside
         lower, upper, centre, half = (
             self.number(float(x)) for x in (grid.lower, grid.upper, grid.centre, 0.5)
         )

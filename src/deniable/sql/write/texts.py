@@ -29,7 +29,9 @@ _FLOAT_TOP = 9.223372036854775e18  # below 2^63 and a double
 
 def _value(call: Call, index: int) -> str:
     arg = call.args[index]
-    return str(arg.value) if isinstance(arg, Literal) else ""
+    if isinstance(arg, Literal):
+        return str(arg.value)
+    return ""
 
 
 def _fold(source: str, target: str) -> Rule:
@@ -66,7 +68,9 @@ def replace(call: Call, args: list[str], dialect: Dialect) -> str:
 
 
 def _cut(part: str, longest: int, to: Type) -> str:
-    return part if longest <= to.length else f"left({part}, {to.length})"
+    if longest <= to.length:
+        return part
+    return f"left({part}, {to.length})"
 
 
 def split_part(call: Call, args: list[str], dialect: Dialect) -> str:
@@ -134,12 +138,10 @@ def add_months(call: Call, args: list[str], dialect: Dialect) -> str:
     """NULL outside the years 1 to 9999. The day of the month stays, or the month ends."""
     months = int(_value(call, 1))
     top, low = 9999 * 12 + 11 - months, 12 - months
-    limit = (
-        f"<= {_month(top, dialect, call.type, last=True)}"
-        if months > 0
-        else f">= {_month(low, dialect, call.type)}"
-    )
-    if not 12 <= (top if months > 0 else low) <= 9999 * 12 + 11:
+    edge, limit = low, f">= {_month(low, dialect, call.type)}"
+    if months > 0:
+        edge, limit = top, f"<= {_month(top, dialect, call.type, last=True)}"
+    if not 12 <= edge <= 9999 * 12 + 11:
         return dialect.literal(None, call.type)
 
     def body(x: str) -> str:
@@ -154,19 +156,22 @@ def _month(index: int, dialect: Dialect, of: Type, *, last: bool = False) -> str
     if not 12 <= index <= 9999 * 12 + 11:
         return dialect.literal(None, of)
     year, month = divmod(index, 12)
-    day = monthrange(year, month + 1)[1] if last else 1
-    moment = datetime(year, month + 1, day, *((23, 59, 59, 999_999) if last else ()))
+    moment = datetime(year, month + 1, 1)
+    if last:
+        moment = datetime(year, month + 1, monthrange(year, month + 1)[1], 23, 59, 59, 999_999)
     return dialect.literal(moment.date() if of.kind is Kind.DATE else moment, of)
 
 
 def add_micros(call: Call, args: list[str], dialect: Dialect) -> str:
     micros = timedelta(microseconds=int(_value(call, 1)))
     ends = datetime.min, datetime.max
-    inside = [f">= {dialect.literal(ends[0] - micros, call.type)}"] if micros < timedelta() else []
-    inside = inside or [f"<= {dialect.literal(ends[1] - micros, call.type)}"]
+    if micros < timedelta():
+        inside = f">= {dialect.literal(ends[0] - micros, call.type)}"
+    else:
+        inside = f"<= {dialect.literal(ends[1] - micros, call.type)}"
     return dialect.let(
         args[:1],
-        lambda x: dialect.plus_micros(f"CASE WHEN {x} {inside[0]} THEN {x} END", int(_value(call, 1))),
+        lambda x: dialect.plus_micros(f"CASE WHEN {x} {inside} THEN {x} END", int(_value(call, 1))),
     )
 
 
@@ -197,7 +202,10 @@ def full_months(call: Call, args: list[str], dialect: Dialect) -> str:
     def body(a: str, b: str) -> str:
         months = f"({_periods('month', b, dialect)} - {_periods('month', a, dialect)})"
         day, other = (dialect.date_part("day", x) for x in (a, b))
-        early = f"CASE WHEN {b} >= {a} AND {other} < {day} THEN -1 WHEN {b} < {a} AND {other} > {day} THEN 1 ELSE 0 END"
+        early = (
+            f"CASE WHEN {b} >= {a} AND {other} < {day} THEN -1 WHEN {b} < {a} AND {other} > {day} THEN 1 "
+            "ELSE 0 END"
+        )
         return f"CASE WHEN {a} IS NOT NULL AND {b} IS NOT NULL THEN {months} + {early} END"
 
     return dialect.let(args, body)
@@ -226,7 +234,9 @@ def _shown(piece: str, x: str, dialect: Dialect) -> str:
     if piece in date_formats.NUMBERS:
         part, digits = date_formats.NUMBERS[piece]
         number = dialect.as_text(dialect.date_part(part, x))
-        return f"lpad({number}, {digits}, '0')" if digits else number
+        if digits:
+            return f"lpad({number}, {digits}, '0')"
+        return number
     if piece in date_formats.NAMES:
         part, names = date_formats.NAMES[piece]
         first = 1 if part == "month" else 0
@@ -246,7 +256,9 @@ def date_diff(call: Call, args: list[str], dialect: Dialect) -> str:
     if name == "week":
         a, b = (f"CAST(date_trunc('week', CAST({x} AS TIMESTAMP)) AS DATE)" for x in (a, b))
     days = dialect.days_between(a, b)
-    return dialect.quotient(days, "7") if name == "week" else days
+    if name == "week":
+        return dialect.quotient(days, "7")
+    return days
 
 
 def _index(name: str, x: str, dialect: Dialect) -> str:
@@ -260,7 +272,9 @@ def _index(name: str, x: str, dialect: Dialect) -> str:
 def _periods(name: str, x: str, dialect: Dialect) -> str:
     """How many since the year 0."""
     year = dialect.date_part("year", x)
-    return year if name == "year" else f"({year} * {PERIODS[name]} + {dialect.date_part(name, x)})"
+    if name == "year":
+        return year
+    return f"({year} * {PERIODS[name]} + {dialect.date_part(name, x)})"
 
 
 # ------------------------------------------------------------------------------------------------ casts
@@ -278,7 +292,9 @@ def cast(call: Call, args: list[str], dialect: Dialect) -> str:
             )
         case Kind.INTEGER | Kind.DECIMAL, Kind.FLOAT:
             number = dialect.as_double(x)
-            return f"({number} / {dialect.double(10.0**source.scale)})" if source.scale else number
+            if source.scale:
+                return f"({number} / {dialect.double(10.0**source.scale)})"
+            return number
         case Kind.FLOAT, Kind.INTEGER | Kind.DECIMAL:
             return _from_float(to, x, dialect)
         case Kind.BOOLEAN, Kind.INTEGER:

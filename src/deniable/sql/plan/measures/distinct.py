@@ -43,8 +43,12 @@ class Distinct(Measure):
         return writer.grouped(group, ["COUNT(*)"], different)
 
     def read(self, table: pa.Table, types: Sequence[Type], footprint: Footprint) -> Mapping[Group, int]:
-        factor = MOST_ROWS // footprint.limit.rows if footprint.chosen else 1
+        factor = 1
+        if footprint.chosen:
+            factor = MOST_ROWS // footprint.limit.rows
         return {key: numbers[0] * factor for key, numbers in reading.numbers(table, types).items()}
 
     def worth(self, footprint: Footprint) -> Fraction:
-        return Fraction(footprint.limit.rows, MOST_ROWS) if footprint.chosen else Fraction(1)
+        if footprint.chosen:
+            return Fraction(footprint.limit.rows, MOST_ROWS)
+        return Fraction(1)

@@ -43,6 +43,11 @@ class Grid:
         return self.step * self.scale
 
     @property
+    def rounding(self) -> Fraction:
+        """How far a value may be from what its integer means."""
+        return Fraction(0) if self.exact else self.unit / 2
+
+    @property
     def origin(self) -> Fraction:
         """What 0 means."""
         return self.centre * self.scale
@@ -85,7 +90,7 @@ def _own(lower: Fraction, upper: Fraction, centred: bool | None, bits: int, scal
     """The grid of whole numbers themselves."""
     low, high = max(math.floor(lower), -(2**61)), min(math.ceil(upper), 2**61)
     high = max(low, high)
-    centre = low if centred is None else (low + high) // 2 if centred else 0
+    centre = {None: low, True: (low + high) // 2, False: 0}[centred]
     ends = Fraction(low), Fraction(high)
     return Grid(*ends, Fraction(centre), Fraction(1), scale, True, low - centre, high - centre, bits)
 
@@ -93,7 +98,7 @@ def _own(lower: Fraction, upper: Fraction, centred: bool | None, bits: int, scal
 def _rounded(lower: float, upper: float, centred: bool | None, bits: int, scale: Fraction) -> Grid:
     """A power of two as step. `_unit` is what engines compute: each operation is monotone, so the ends bound
     all values."""
-    centre = lower if centred is None else lower / 2 + upper / 2 if centred else 0.0
+    centre = {None: lower, True: lower / 2 + upper / 2, False: 0.0}[centred]
     width = max(abs(lower - centre), abs(upper - centre), 2.0**-900)
     step = 2.0 ** (math.frexp(width)[1] - bits + 1)
     low, high = _unit(lower, centre, step), _unit(upper, centre, step)
@@ -114,4 +119,6 @@ def scale_of(of: Expr | None) -> Fraction:
             f"A {of.type.kind} cannot be summed or ranked. Nothing was run and nothing was charged. "
             "Take a number, for example by CAST or DATE_DIFF."
         )
-    return Fraction(1, 10**of.type.scale) if of.type.kind is Kind.DECIMAL else Fraction(1)
+    if of.type.kind is Kind.DECIMAL:
+        return Fraction(1, 10**of.type.scale)
+    return Fraction(1)

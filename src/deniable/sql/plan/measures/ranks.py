@@ -38,7 +38,9 @@ class Ranks(Measure):
         if self.of is None:
             raise InvalidQuery("A sum needs a value to sum.")
         bounds = self.bounds or found
-        return None if bounds is None else finest(self.of, bounds, None, CELL_BITS)
+        if bounds is None:
+            return None
+        return finest(self.of, bounds, None, CELL_BITS)
 
     def sensitivity(self, footprint: Footprint, *, single: bool, bits: int) -> None:
         """A choice has its own. What cannot be ranked is refused here."""

@@ -18,7 +18,9 @@ def numbers(table: pa.Table, types: Sequence[Type]) -> dict[Group, list[int]]:
     for line in _lines(table):
         key = tuple(map(_key, line, types))
         values = [_integer(value) for value in line[len(types) :]]
-        groups[key] = [a + b for a, b in zip(groups[key], values, strict=True)] if key in groups else values
+        if key in groups:
+            values = [a + b for a, b in zip(groups[key], values, strict=True)]
+        groups[key] = values
     return groups
 
 
@@ -52,4 +54,6 @@ def _key(value: Any, type_: Type) -> Any:
         return None
     if type_.kind is Kind.DECIMAL:
         return Decimal(int(value)).scaleb(-type_.scale)
-    return value.replace(tzinfo=None) if type_.kind is Kind.TIMESTAMP else value
+    if type_.kind is Kind.TIMESTAMP:
+        return value.replace(tzinfo=None)
+    return value

@@ -52,7 +52,9 @@ class Sum(Total):
 
     def typical(self, rows: Fraction, grid: Grid | None) -> int:
         """Of rows whose mean lies midway between the centre and a bound."""
-        return int(rows) if grid is None else round(rows * Fraction(3 * grid.low + grid.high, 4))
+        if grid is None:
+            return int(rows)
+        return round(rows * Fraction(3 * grid.low + grid.high, 4))
 
 
 def value_grid(
@@ -64,7 +66,9 @@ def value_grid(
         raise InvalidQuery("A sum needs a value to sum.")
     if bounds is not None:
         return finest(of, bounds, centred, bits)
-    return None if found is None else finest(of, found, centred, bits, filled=True)
+    if found is None:
+        return None
+    return finest(of, found, centred, bits, filled=True)
 
 
 def unknown(bits: int) -> tuple[int, int]:

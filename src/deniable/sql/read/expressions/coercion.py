@@ -26,7 +26,8 @@ class NodeReader(Protocol):
 
 
 _MOMENT = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?"
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?"
+    r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)?"
 )
 
 
@@ -52,7 +53,9 @@ def _in_utc(value: Value) -> Value:
         return value
     try:
         moment = datetime.fromisoformat(value)
-        return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo is not None else moment
+        if moment.tzinfo is not None:
+            return moment.astimezone(UTC).replace(tzinfo=None)
+        return moment
     except (ValueError, OverflowError):
         return value
 
@@ -86,10 +89,14 @@ def text_way_out(expr: Expr, beside: Sequence[Type] = ()) -> str | None:
     if not (isinstance(expr, Column) and expr.type.kind is Kind.TEXT):
         return None
     # c0, c1, … are the columns of a subquery, which has no other names for them here.
-    name = "x" if re.fullmatch("c[0-9]+", expr.name) else expr.name
+    name = "x"
+    if not re.fullmatch("c[0-9]+", expr.name):
+        name = expr.name
     identifier = name if re.fullmatch(r"\w+", name) else f'"{name}"'
     times = [kind.kind for kind in beside if kind.kind in TIMES]
-    bounds = "" if times else f" --bounds {shlex.quote(name)}=LOW:HIGH makes it a number;"
+    bounds = ""
+    if not times:
+        bounds = f" --bounds {shlex.quote(name)}=LOW:HIGH makes it a number;"
     return (
         f"The column {identifier} is TEXT, as every column of a CSV file is until its owner says "
         f"otherwise:{bounds} `deniable schema init` declares all types. Or write "
@@ -117,7 +124,9 @@ def number(expr: Expr, where: str, kinds: frozenset[Kind] = NUMBERS) -> Expr:
     if types.is_null(expr):
         return Literal(None, INTEGER)
     if expr.type.kind not in kinds:
-        names = "a whole or decimal number" if kinds == WHOLE else "a number"
+        names = "a number"
+        if kinds == WHOLE:
+            names = "a whole or decimal number"
         hint = text_way_out(expr) or "Use CAST(x AS …)."
         refuse(f"{where} expects {names}, got {types.name(expr.type)}.", hint)
     return expr
@@ -138,13 +147,23 @@ def a_time(expr: Expr, where: str) -> Expr:
 
 
 def whole(node: exp.Expr | None, where: str, low: int, high: int) -> int:
-    sign = -1 if isinstance(node, exp.Neg) else 1
-    inner = node.this if isinstance(node, exp.Neg) else node
-    digits = str(inner.this) if isinstance(inner, exp.Literal) and not inner.is_string else ""
-    value = sign * int(digits) if digits.isdecimal() and len(digits) < 20 else None
+    value = _whole_number(node)
     if value is None or not low <= value <= high:
         refuse(f"{where} expects a whole number from {low} to {high:,}, written as a literal.")
     return value
+
+
+def _whole_number(node: exp.Expr | None) -> int | None:
+    """Of a literal, with or without a minus."""
+    if isinstance(node, exp.Neg):
+        value = _whole_number(node.this)
+        return None if value is None else -value
+    if not isinstance(node, exp.Literal) or node.is_string:
+        return None
+    digits = str(node.this)
+    if digits.isdecimal() and len(digits) < 20:
+        return int(digits)
+    return None
 
 
 def string(node: exp.Expr | None, where: str) -> str:

@@ -25,7 +25,9 @@ def as_key(expr: Expr) -> Expr:
     >>> as_key(x) is x
     True
     """
-    places = _places(expr) if expr.type.kind is Kind.FLOAT else None
+    places = None
+    if expr.type.kind is Kind.FLOAT:
+        places = _places(expr)
     if places is None or places > MOST_PLACES or isinstance(expr, Literal):
         return expr
     return convert(expr, types.decimal(places) if places else types.INTEGER)
@@ -58,11 +60,15 @@ def _places(expr: Expr) -> int | None:
 def _written(value: float) -> int | None:
     """The places that a literal prints; None for an infinity."""
     exponent = Decimal(repr(value)).normalize().as_tuple().exponent
-    return max(0, -exponent) if isinstance(exponent, int) else None
+    if isinstance(exponent, int):
+        return max(0, -exponent)
+    return None
 
 
 def _together(a: int | None, b: int | None) -> int | None:
-    return None if a is None or b is None else a + b
+    if a is None or b is None:
+        return None
+    return a + b
 
 
 def _quotient_places(places: int | None, by: float) -> int | None:
@@ -70,7 +76,9 @@ def _quotient_places(places: int | None, by: float) -> int | None:
     if places is None or not by.is_integer() or not 1 <= by <= 10**MOST_PLACES:
         return None
     more = next((n for n in range(MOST_PLACES + 1) if 10**n % int(by) == 0), None)
-    return None if more is None else places + more
+    if more is None:
+        return None
+    return places + more
 
 
 def _is_null(expr: Expr) -> bool:
@@ -80,4 +88,6 @@ def _is_null(expr: Expr) -> bool:
 def _most(values: Sequence[Expr]) -> int | None:
     places = [_places(value) for value in values]
     numbers = [each for each in places if each is not None]
-    return max(numbers) if numbers and len(numbers) == len(places) else None
+    if numbers and len(numbers) == len(places):
+        return max(numbers)
+    return None

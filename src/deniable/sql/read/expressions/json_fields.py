@@ -101,13 +101,15 @@ def _path(node: exp.Expr) -> tuple[exp.Expr, list[str]]:
 
 def _keys(path: exp.Expr) -> list[str]:
     if isinstance(path, exp.Literal) and path.is_string:
-        written = string(path, "A path into a JSON text")
-        path = _parsed(written) if written.startswith("$") else _of_one(written)
+        path_text = string(path, "A path into a JSON text")
+        path = _parsed(path_text) if path_text.startswith("$") else _of_one(path_text)
     if not isinstance(path, exp.JSONPath):
         refuse("A path into a JSON text is written as a literal.", _WAY_OUT)
     keys = []
     for step in path.expressions[1:]:
-        name = step.this if isinstance(step, exp.JSONPathKey) else None
+        name = None
+        if isinstance(step, exp.JSONPathKey):
+            name = step.this
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             refuse(
                 "A path into a JSON text has keys of letters, digits, _ and -, and no places in lists"

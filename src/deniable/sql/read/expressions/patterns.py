@@ -72,9 +72,8 @@ def part_pattern(given: str, group: int) -> tuple[str, int]:
 def pattern(given: str, *, fold: bool = False) -> Pattern:
     if len(given) > 256:
         refuse("A pattern has at most 256 characters.")
-    if given.startswith("(?i)"):
-        given, fold = given[4:], True
-    reader = _Reader(given, fold)
+    bare = given.removeprefix("(?i)")
+    reader = _Reader(bare, fold or bare != given)
     text = reader.choice(outer=True)
     if reader.rest:
         _refuse("a bracket that is not opened")
@@ -232,7 +231,9 @@ class _Reader:
         is_letter = all(len(sign) == 1 and sign.isascii() and sign.isalpha() for sign in signs)
         if self.fold and len(signs) == 2 and not is_letter and not "".join(signs).isdigit():
             _refuse("such a range without regard to case")
-        return written + _other_case(written) if self.fold and is_letter else written
+        if self.fold and is_letter:
+            return written + _other_case(written)
+        return written
 
     def repeated(self, of: _Piece) -> _Piece:
         match = _REPETITION.match(self.rest)
@@ -282,7 +283,9 @@ def _members(text: str) -> frozenset[int]:
     matcher = re.compile(text)
     inside = frozenset(code for code in range(255) if matcher.fullmatch(chr(code)))
     beyond = not text.isascii() or matcher.fullmatch("\u4e2d") is not None
-    return inside | {_OTHER} if beyond else inside
+    if beyond:
+        return inside | {_OTHER}
+    return inside
 
 
 def _member(sign: str) -> str:
@@ -305,4 +308,6 @@ def _other_case(part: str) -> str:
 
 
 def _escaped(sign: str) -> str:
-    return sign if sign.isalnum() or sign in " _" or not sign.isascii() else f"\\{sign}"
+    if sign.isalnum() or sign in " _" or not sign.isascii():
+        return sign
+    return f"\\{sign}"

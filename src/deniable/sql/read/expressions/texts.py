@@ -29,7 +29,9 @@ def _like(of: NodeReader, node: exp.Expr, escape: str | None = None) -> Expr:
     if isinstance(node, exp.ILike):
         x, shape = Call("lower", (x,), x.type), "".join(c.lower() if c.isascii() else c for c in shape)
     test = Call("like", (x, Literal(shape, types.text(len(shape)))), BOOLEAN)
-    return negation(test) if node.args.get("negate") else test
+    if node.args.get("negate"):
+        return negation(test)
+    return test
 
 
 def like_pattern(given: str, escape: str | None) -> str:
@@ -184,10 +186,13 @@ def _found(x: Expr, shape: str) -> Expr:
 
 
 def _extract(of: NodeReader, node: exp.Expr) -> Expr:
-    """regexp_extract(a, 'p' [, 1]): the first match, or what a bracket of it holds; '' where there is none."""
+    """regexp_extract(a, 'p' [, 1]): the first match, or what a bracket of it holds; '' where there is
+    none."""
     x = a_text(of(node.this), "REGEXP_EXTRACT")
     group = node.args.get("group")
-    number = 0 if group is None else whole(group, "REGEXP_EXTRACT", 0, 9)
+    number = 0
+    if group is not None:
+        number = whole(group, "REGEXP_EXTRACT", 0, 9)
     shape, bracket = part_pattern(string(node.args["expression"], "A pattern"), number)
     return Call(
         "regexp_extract",

@@ -88,7 +88,9 @@ def _numeral(given: str) -> Expr:
     scale = max(0, -int(value.as_tuple().exponent))
     if scale == 0:
         return Literal(int(value), INTEGER)
-    return Literal(value, types.decimal(scale)) if scale <= types.MAX_SCALE else _wide(given, value)
+    if scale <= types.MAX_SCALE:
+        return Literal(value, types.decimal(scale))
+    return _wide(given, value)
 
 
 def _wide(given: str, value: Decimal) -> Literal:
@@ -136,8 +138,12 @@ def _moved(of: Translator, node: exp.Expr, op: str) -> Expr | None:
     by = period(right)
     if by is not None and period(left) is None:
         return moved(of(left), by.times(1 if op == "add" else -1))
-    by = period(left) if op == "add" else None
-    return None if by is None else moved(of(right), by)
+    if op != "add":
+        return None
+    by = period(left)
+    if by is None:
+        return None
+    return moved(of(right), by)
 
 
 def _divide(of: Translator, node: exp.Expr) -> Expr:
@@ -146,11 +152,14 @@ def _divide(of: Translator, node: exp.Expr) -> Expr:
 
 
 def _whole_division(op: str) -> Callable[[Translator, exp.Expr], Expr]:
+    sign = {"int_divide": "//", "modulo": "%"}[op]
+
     def rule(of: Translator, node: exp.Expr) -> Expr:
-        sign = "//" if op == "int_divide" else "%"
         operands = [number(of(x), sign, WHOLE) for x in (node.this, node.args["expression"])]
         (a, b), to = meet(operands, sign)
-        return Call(op, (a, b), INTEGER if op == "int_divide" else to)
+        if op == "int_divide":
+            to = INTEGER
+        return Call(op, (a, b), to)
 
     return rule
 
@@ -166,11 +175,9 @@ def _keep(op: str) -> Callable[[Translator, exp.Expr], Expr]:
 def _whole_part(op: str) -> Callable[[Translator, exp.Expr], Expr]:
     def rule(of: Translator, node: exp.Expr) -> Expr:
         x = number(of(node.this), op.upper())
-        return (
-            x
-            if x.type.kind is Kind.INTEGER
-            else Call(op, (x,), FLOAT if x.type.kind is Kind.FLOAT else INTEGER)
-        )
+        if x.type.kind is Kind.INTEGER:
+            return x
+        return Call(op, (x,), FLOAT if x.type.kind is Kind.FLOAT else INTEGER)
 
     return rule
 
@@ -178,14 +185,18 @@ def _whole_part(op: str) -> Callable[[Translator, exp.Expr], Expr]:
 def _round(of: Translator, node: exp.Expr) -> Expr:
     x = number(of(node.this), "ROUND")
     decimals = node.args.get("decimals")
-    digits = whole(decimals, "The number of digits of ROUND", -15, 15) if decimals is not None else 0
+    digits = 0
+    if decimals is not None:
+        digits = whole(decimals, "The number of digits of ROUND", -15, 15)
     if digits < 0:
         width = Literal(float(10**-digits), FLOAT)
         units = Call("round", (Call("divide", (convert(x, FLOAT), width), FLOAT), Literal(0, INTEGER)), FLOAT)
         return Call("multiply", (units, width), FLOAT)
     if x.type.kind is Kind.INTEGER or (x.type.kind is Kind.DECIMAL and digits >= x.type.scale):
         return x
-    to = FLOAT if x.type.kind is Kind.FLOAT else (types.decimal(digits) if digits else INTEGER)
+    to = types.decimal(digits) if digits else INTEGER
+    if x.type.kind is Kind.FLOAT:
+        to = FLOAT
     return Call("round", (x, Literal(digits, INTEGER)), to)
 
 
@@ -215,7 +226,9 @@ def _power(of: Translator, node: exp.Expr) -> Expr:
 def _extreme(op: str) -> Callable[[Translator, exp.Expr], Expr]:
     def rule(of: Translator, node: exp.Expr) -> Expr:
         args, to = meet(of.all([node.this, *node.expressions]), op.upper())
-        return args[0] if len(args) == 1 else Call(op, tuple(args), to)
+        if len(args) == 1:
+            return args[0]
+        return Call(op, tuple(args), to)
 
     return rule
 
@@ -278,7 +291,9 @@ def _any(of: Translator, node: exp.Expr, op: str) -> Expr:
             "Use IN, or OR between comparisons.",
         )
     member = _in(of, exp.In(this=node.this, expressions=values.expressions))
-    return member if comparison == "eq" else negation(member)
+    if comparison == "eq":
+        return member
+    return negation(member)
 
 
 def _tuples(of: Translator, node: exp.Expr) -> Expr:
@@ -318,16 +333,16 @@ def _trunc(of: Translator, node: exp.Expr) -> Expr:
 def _width_bucket(of: Translator, node: exp.Expr) -> Expr:
     """From 0, below the first of equal parts, to one more than there are parts."""
     x = convert(number(of(node.this), "WIDTH_BUCKET"), FLOAT)
-    low, high = (
-        convert(number(of(node.args[end]), "WIDTH_BUCKET"), FLOAT) for end in ("min_value", "max_value")
-    )
+    ends = [convert(number(of(node.args[end]), "WIDTH_BUCKET"), FLOAT) for end in ("min_value", "max_value")]
     parts = whole(node.args.get("num_buckets"), "The number of parts of WIDTH_BUCKET", 1, MAX_LIST)
-    if not (isinstance(low, Literal) and isinstance(high, Literal)) or not low.value < high.value:  # type: ignore[operator]
+    edges = [end.value for end in ends if isinstance(end, Literal) and isinstance(end.value, float)]
+    if len(edges) != 2 or edges[0] >= edges[1]:
         refuse(
             "WIDTH_BUCKET expects two rising bounds, written as literals.",
             "Write width_bucket(x, 0, 100, 10).",
         )
-    width = Literal((float(high.value) - float(low.value)) / parts, FLOAT)  # type: ignore[arg-type]
+    low, high = ends
+    width = Literal((edges[1] - edges[0]) / parts, FLOAT)
     steps = Call("floor", (Call("divide", (Call("subtract", (x, low), FLOAT), width), FLOAT),), FLOAT)
     at = Call("add", (convert(steps, INTEGER), Literal(1, INTEGER)), INTEGER)
     inside = Call(
@@ -363,11 +378,9 @@ def _in(of: Translator, node: exp.Expr) -> Expr:
     else:
         membership = Call("or", tuple(Call("eq", (args[0], v), BOOLEAN) for v in args[1:]), BOOLEAN)
     # Beside NULL, what is not found is not known to be missing.
-    return (
-        membership
-        if len(members) == len(values)
-        else Call("or", (membership, Literal(None, BOOLEAN)), BOOLEAN)
-    )
+    if len(members) == len(values):
+        return membership
+    return Call("or", (membership, Literal(None, BOOLEAN)), BOOLEAN)
 
 
 def _chain(op: str) -> Callable[[Translator, exp.Expr], Expr]:
@@ -438,7 +451,8 @@ def _edges(edges: list[Expr], *, dates: bool) -> tuple[list[Expr], Type]:
         edges = [convert(e, DATE) for e in edges]
     edges, to = meet(edges, "BUCKET")
     values = [e.value for e in edges if isinstance(e, Literal)]
-    if to.kind not in WHOLE | {Kind.DATE} or any(not a < b for a, b in pairwise(values)):  # type: ignore[operator]
+    is_rising = all(a < b for a, b in pairwise(values))  # type: ignore[operator]
+    if to.kind not in WHOLE | {Kind.DATE} or not is_rising:
         refuse("BUCKET expects rising edges: whole or decimal numbers, or dates.")
     return edges, to
 

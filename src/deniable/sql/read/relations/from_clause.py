@@ -75,7 +75,9 @@ class Sources:
         """With one more name in sight, for rows or for a released result."""
         if len(self.ctes) >= MAX_NAMES:
             refuse(f"Expected at most {MAX_NAMES} names in WITH.", "Ask for less at once.")
-        view = None if scope is None else scope.named(str(cte.alias), _names(cte))
+        view = None
+        if scope is not None:
+            view = scope.named(str(cte.alias), _names(cte))
         return replace(self, ctes=(*self.ctes, (fold(str(cte.alias)), view)))
 
     def is_released(self, name: str) -> bool:
@@ -86,8 +88,9 @@ class Sources:
 
 def _names(node: exp.Expr) -> list[str]:
     alias = node.args.get("alias")
-    identifiers = (alias.args.get("columns") or []) if isinstance(alias, exp.TableAlias) else []
-    return [str(c.name) for c in identifiers]
+    if not isinstance(alias, exp.TableAlias):
+        return []
+    return [str(column.name) for column in alias.args.get("columns") or []]
 
 
 def rows_of(sources: Sources, select: exp.Select) -> Scope:
@@ -99,10 +102,8 @@ def rows_of(sources: Sources, select: exp.Select) -> Scope:
     if len(joins) >= MAX_TABLES:
         refuse(f"Expected at most {MAX_TABLES} tables in one FROM.")
     where = select.args.get("where")
-    chains, conditions = (
-        _chains(sources, origin.this, joins),
-        conjuncts(where.this if where is not None else None),
-    )
+    chains = _chains(sources, origin.this, joins)
+    conditions = conjuncts(where and where.this)
     scope, equalities = _met(sources, chains, conditions)
     scope = replace(scope, lookup=partial(_lookup, sources), inside=sources.inside)
     if where is None:
@@ -110,14 +111,18 @@ def rows_of(sources: Sources, select: exp.Select) -> Scope:
     if not equalities:
         return _filter(scope, condition(scope.rows, where.this, "WHERE"))
     rest = [part for part in _parts(where.this) if part not in equalities]
-    return _filter(scope, condition(scope.rows, exp.and_(*rest, copy=False), "WHERE")) if rest else scope
+    if rest:
+        return _filter(scope, condition(scope.rows, exp.and_(*rest, copy=False), "WHERE"))
+    return scope
 
 
 def _parts(node: exp.Expr) -> list[exp.Expr]:
     """What AND holds together, from left to right."""
     while isinstance(node, exp.Paren):
         node = node.this
-    return list(node.flatten()) if isinstance(node, exp.And) else [node]
+    if isinstance(node, exp.And):
+        return list(node.flatten())
+    return [node]
 
 
 def _chains(sources: Sources, first: exp.Expr, joins: list[exp.Join]) -> list[Scope]:
@@ -187,16 +192,17 @@ def _lookup(sources: Sources, node: exp.Expr, outer: Scope) -> Expr:
 
 def _filter(scope: Scope, where: Expr) -> Scope:
     relation, [test] = hoisted(scope.relation, [where])
-    return scope if test is None else replace(scope, relation=Filter(relation, test))
+    if test is None:
+        return scope
+    return replace(scope, relation=Filter(relation, test))
 
 
 def _source(sources: Sources, node: exp.Expr) -> Scope:
     if isinstance(node, exp.Table):
         return _table(sources, node)
     if isinstance(node, exp.Subquery):
-        inner = (
-            _source(sources, node.this) if isinstance(node.this, exp.Table) else subquery(sources, node.this)
-        )
+        read = _source if isinstance(node.this, exp.Table) else subquery
+        inner = read(sources, node.this)
         return inner.named(str(node.alias or ""), _names(node))
     if isinstance(node, exp.Values):
         return listed_rows(node).named(str(node.alias or "values"), _names(node))
@@ -264,7 +270,9 @@ def _unit(sources: Sources, table: TableInfo) -> tuple[str | None, tuple[tuple[s
             "Use Unit.row() or Unit.column(…).",
         )
     last = sources.schema.table(table.path[-1][1]) if table.path else table
-    column = None if last is None else _unit_column(last, str(sources.unit.column_name))
+    column = None
+    if last is not None:
+        column = _unit_column(last, str(sources.unit.column_name))
     if last is None or column is None:
         refuse(
             f"The table {shown(table.name)} has no way to the unit of privacy "
@@ -299,7 +307,9 @@ def _keyed(schema: Schema, table: TableInfo, f: Field) -> Field:
     if table.path and table.path[0][0] == f.name:
         return replace(f, key=table.path[0][1:])
     is_target = any(step[1:] == here for other in schema.tables for step in other.path)
-    return replace(f, key=here, identifies=True) if is_target else f
+    if is_target:
+        return replace(f, key=here, identifies=True)
+    return f
 
 
 # ------------------------------------------------------------------------------------------------ joins
@@ -421,11 +431,9 @@ def subquery(sources: Sources, node: exp.Expr) -> Scope:
     has_groups = (
         node.args.get("group") or node.args.get("distinct") or any(has_aggregate(e) for e in node.expressions)
     )
-    return (
-        per_unit(scope, node, sources.unit)
-        if has_groups or node.args.get("having")
-        else _project(scope, node)
-    )
+    if has_groups or node.args.get("having"):
+        return per_unit(scope, node, sources.unit)
+    return _project(scope, node)
 
 
 def _project(scope: Scope, select: exp.Select) -> Scope:
@@ -445,7 +453,9 @@ def _spread(scope: Scope, item: exp.Expr) -> list[exp.Expr]:
     if not isinstance(star, exp.Star):
         return [item]
     without = {fold(str(c.name)) for c in star.args.get("except_") or []}
-    table = str(item.table) if isinstance(item, exp.Column) else ""
+    table = ""
+    if isinstance(item, exp.Column):
+        table = str(item.table)
     fields = [f for f in scope.visible(table) if fold(f.name) not in without]
     if len(fields) > MAX_COLUMNS:
         refuse(f"Expected * to stand for at most {MAX_COLUMNS} columns.", "Name the columns.")
@@ -454,19 +464,21 @@ def _spread(scope: Scope, item: exp.Expr) -> list[exp.Expr]:
 
 def _item(scope: Scope, item: exp.Expr, rows: Translator, made: list[tuple[str, Expr]], i: int) -> Field:
     node, name = plain(item), str(item.alias_or_name) or f"column{i + 1}"
-    origin = (
-        scope.find(node) if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star) else None
-    )
+    origin = None
+    if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
+        origin = scope.find(node)
     if origin is not None and origin.unit and origin.column is None:
         return Field(name, "", None, unit=True)
     expr = rows(node)
     column = Column(f"c{i}", expr.type)
     made.append((column.name, expr))
-    key_domain = domain(expr, scope) if isinstance(expr, Column) else None
+    key_domain = None
+    if isinstance(expr, Column):
+        key_domain = domain(expr, scope)
     of = Field(name, "", column, scope.interval(expr), key_domain)
-    return (
-        of if origin is None else replace(of, unit=origin.unit, key=origin.key, identifies=origin.identifies)
-    )
+    if origin is None:
+        return of
+    return replace(of, unit=origin.unit, key=origin.key, identifies=origin.identifies)
 
 
 def _set_operation(sources: Sources, node: exp.SetOperation) -> Scope:
@@ -479,14 +491,14 @@ def _of_each_unit(node: exp.SetOperation, sides: list[Scope]) -> Scope:
     """UNION, INTERSECT and EXCEPT of rows that name their unit: a unit's rows are compared with its own
     alone, so that each row of a unit is there once, by the sides that it comes from."""
     _check_sides(node, sides)
-    united = _united(
+    union = _united(
         [_from_side(side, i) for i, side in enumerate(sides)], sides[0].private | sides[1].private
     )
-    *fields, side = united.fields
+    *fields, side = union.fields
     keys = tuple((f.column.name, f.column) for f in fields if f.column is not None)
     ends = tuple((end, Aggregate(Statistic(end[1:]), side.column)) for end in ("_min", "_max"))
-    relation = _on_asked_sides(node, PerUnit(united.relation, keys, ends))
-    return Scope(Project(relation, keys), tuple(fields), united.private)
+    relation = _on_asked_sides(node, PerUnit(union.relation, keys, ends))
+    return Scope(Project(relation, keys), tuple(fields), union.private)
 
 
 def _check_sides(node: exp.SetOperation, sides: list[Scope]) -> None:

@@ -1,6 +1,7 @@
 """Subqueries that look around by more than equal columns: another visit of the same person, within 30 days.
 
-    EXISTS (SELECT 1 FROM visits w WHERE w.patient_id = v.patient_id AND w.day > v.day AND w.day <= v.day + 30)
+    EXISTS (SELECT 1 FROM visits w WHERE w.patient_id = v.patient_id AND w.day > v.day AND w.day <= v.day +
+    30)
 
 The columns of the row around that such conditions read are listed, for each unit once, and joined on the unit
 to the rows of the subquery; the conditions then filter rows that stand beside one another. What is left is a
@@ -49,10 +50,10 @@ def beside(
     """The rows of the subquery beside the columns around it that it reads, where the `loose` conditions hold;
     and the equalities that tie those to the row around."""
     around = _read_around(inner, outer, loose)
-    equated = [tie.outer for tie in ties if not (tie.outer.unit and tie.inner.unit)]
-    listed = list(dict.fromkeys([*around.values(), *equated]))
-    left = _listed(outer, listed)
-    columns = dict(zip(listed, left.fields, strict=False))
+    tied_fields = [tie.outer for tie in ties if not (tie.outer.unit and tie.inner.unit)]
+    outer_fields = list(dict.fromkeys([*around.values(), *tied_fields]))
+    left = _listed(outer, outer_fields)
+    columns = dict(zip(outer_fields, left.fields, strict=False))
     right = apart(inner, left)
     places = dict(zip(inner.fields, right.fields, strict=True))
     pairs = [(columns.get(tie.outer, left.fields[-1]), places[tie.inner]) for tie in ties]
@@ -69,7 +70,9 @@ def _read_around(inner: Scope, outer: Scope, parts: list[exp.Expr]) -> dict[exp.
     """The columns of the row around that conditions read."""
     around: dict[exp.Column, Field] = {}
     for column in (c for part in parts for c in part.find_all(exp.Column)):
-        field = None if inner.named_by(column) is not None else outer.named_by(column)
+        field = None
+        if inner.named_by(column) is None:
+            field = outer.named_by(column)
         if field is None:
             continue
         if field.column is None:

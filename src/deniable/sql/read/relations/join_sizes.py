@@ -54,7 +54,9 @@ def rows(relation: Relation) -> Rows:
         case Listed():
             return ((),)
         case Filter(of, _) | Project(of, _):
-            return ((prune(relation, frozenset()),),) if _is_leaf(relation) else rows(of)
+            if _is_leaf(relation):
+                return ((prune(relation, frozenset()),),)
+            return rows(of)
         case PerUnit(of, keys, _):
             return rows(of) if keys else ((),)
         case Union(parts):
@@ -70,7 +72,9 @@ def _joined_rows(join: Join) -> Rows:
     if join.matched is None:
         return _multiplied([left, right])
     many, few = (left, right) if join.matched is JoinSide.RIGHT else (right, left)
-    return many if join.kind is JoinKind.INNER else _few((*many, *few))
+    if join.kind is JoinKind.INNER:
+        return many
+    return _few((*many, *few))
 
 
 def _multiplied(sides: list[Rows]) -> Rows:
@@ -119,6 +123,12 @@ def rarely_repeated(relation: Relation, names: tuple[str, ...]) -> Relation:
     return _without(relation, units)
 
 
+def _product(factors: list[Expr]) -> Expr:
+    if not factors:
+        return _whole(1)
+    return reduce(_times, factors)
+
+
 def _too_many(terms: Rows) -> Relation:
     """One row for each unit that makes more rows than it may."""
     leaves = list(dict.fromkeys(leaf for term in terms for leaf in term))
@@ -127,13 +137,11 @@ def _too_many(terms: Rows) -> Relation:
         leaf: Call("greatest", (Column(name, types.INTEGER), _whole(1)), types.INTEGER)
         for leaf, name in zip(leaves, names, strict=True)
     }
-    products: list[Expr] = [
-        reduce(_times, [numbers[leaf] for leaf in term]) if term else _whole(1) for term in terms
-    ]
+    products: list[Expr] = [_product([numbers[leaf] for leaf in term]) for term in terms]
     size = reduce(_plus, products)
-    longest = (
-        Call("greatest", tuple(numbers.values()), types.INTEGER) if len(leaves) > 1 else numbers[leaves[0]]
-    )
+    longest = numbers[leaves[0]]
+    if len(leaves) > 1:
+        longest = Call("greatest", tuple(numbers.values()), types.INTEGER)
     fits = Call("le", (size, _times(_whole(MOST_JOINED), longest)), types.BOOLEAN)
     # A product beyond 64 bits is NULL, and so is its comparison.
     check = Call("coalesce", (fits, Literal(False, types.BOOLEAN)), types.BOOLEAN)

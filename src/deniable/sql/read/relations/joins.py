@@ -9,7 +9,7 @@ multiplies. Rows that an outer join would make of public rows alone carry no uni
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
@@ -44,7 +44,8 @@ class Obstacle:
 
 NO_EQUALITY = Obstacle(
     "A join without an equality between its two sides is not answered.",
-    "Use JOIN … ON a.x = b.x; for each of a few days or edges write COUNT(*) FILTER (WHERE x <= DATE '2026-01-01').",
+    "Use JOIN … ON a.x = b.x; for each of a few days or edges write COUNT(*) FILTER (WHERE x <= DATE "
+    "'2026-01-01').",
 )
 
 
@@ -103,7 +104,9 @@ def _pair(left: Scope, right: Scope, node: exp.Expr) -> tuple[Field, Field] | No
 
 
 def _bare(node: exp.Expr | None) -> exp.Expr | None:
-    return node.unnest() if isinstance(node, exp.Paren) else node
+    if isinstance(node, exp.Paren):
+        return node.unnest()
+    return node
 
 
 def _found(left: Scope, right: Scope, node: exp.Expr | None) -> tuple[Field | None, Field | None]:
@@ -217,7 +220,9 @@ def _possible(kind: JoinKind, left: Scope, right: Scope) -> JoinKind:
         return JoinKind.FULL
     if keeps_left:
         return JoinKind.LEFT
-    return JoinKind.RIGHT if keeps_right else JoinKind.INNER
+    if keeps_right:
+        return JoinKind.RIGHT
+    return JoinKind.INNER
 
 
 def _mixing(unit: Unit, left: Scope, right: Scope) -> Obstacle:
@@ -236,12 +241,12 @@ def _mixing(unit: Unit, left: Scope, right: Scope) -> Obstacle:
 
 def _unit_name(scope: Scope) -> str:
     """The unit of a side, as it may be written there; nothing where it has no name."""
-    named = (
+    names = (
         f"{in_quotes(f.table)}.{in_quotes(f.name)}"
         for f in scope.fields
         if f.unit and f.table and not f.hidden
     )
-    return next(named, "")
+    return next(names, "")
 
 
 def _identified(public: Scope, on: list[Field]) -> bool:
@@ -308,6 +313,12 @@ def bounded_readings(scope: Scope) -> Scope:
     return scope
 
 
+def _renamed(field: Field, names: Mapping[Column, str]) -> Field:
+    if field.column is None:
+        return field
+    return replace(field, column=Column(names[field.column], field.column.type))
+
+
 def apart(right: Scope, left: Scope) -> Scope:
     """The right side with its columns renamed where the left has the same names."""
     names = {c.name for c in columns(left.relation)}
@@ -315,9 +326,6 @@ def apart(right: Scope, left: Scope) -> Scope:
         return right
     fresh = {c: f"r{len(names)}_{i}" for i, c in enumerate(columns(right.relation))}
     relation = Project(right.relation, tuple((name, column) for column, name in fresh.items()))
-    fields = (
-        replace(f, column=None if f.column is None else Column(fresh[f.column], f.column.type))
-        for f in right.fields
-    )
+    fields = (_renamed(f, fresh) for f in right.fields)
     unique = frozenset(fresh[c] for c in fresh if c.name in right.unique)
     return replace(right, relation=relation, fields=tuple(fields), unique=unique)

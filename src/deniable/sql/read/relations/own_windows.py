@@ -1,17 +1,18 @@
-"""Windows over private rows, each within the rows of one unit: ROW_NUMBER() OVER (PARTITION BY person ORDER BY day).
+"""Windows over private rows, each within the rows of one unit: ROW_NUMBER() OVER (PARTITION BY person ORDER
+BY day).
 
-Why each is sound: the unit is among the keys of PARTITION BY, so what a window says of a row is a function of the
-rows of that row's own unit. It must be a function of their values alone, never of the order in which an engine
-reads them, which other people's rows may change: where rows that are equal in ORDER BY would be told apart, every
-column of the relation follows in ORDER BY. Rows that are equal in all of these are one row written twice, so that
-whichever is numbered first, the numbered rows are the same.
-"""
+Why each is sound: the unit is among the keys of PARTITION BY, so what a window says of a row is a function
+of the rows of that row's own unit. It must be a function of their values alone, never of the order in which
+an engine reads them, which other people's rows may change: where rows that are equal in ORDER BY would be
+told apart, every column of the relation follows in ORDER BY. Rows that are equal in all of these are one row
+written twice, so that whichever is numbered first, the numbered rows are the same."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import NoReturn
 
 from sqlglot import expressions as exp
 
@@ -44,6 +45,15 @@ _BY_VALUE = ("rank", "dense_rank")
 _AGGREGATES = (Statistic.COUNT, Statistic.SUM, Statistic.AVG, Statistic.MIN, Statistic.MAX)
 WHOLE = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
 _ROWS = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+_FROM_FIRST = {
+    (True, "CURRENT ROW"): _ROWS,
+    (False, "CURRENT ROW"): "",
+    (True, "UNBOUNDED FOLLOWING"): WHOLE,
+    (False, "UNBOUNDED FOLLOWING"): WHOLE,
+}
+"""Frames from a unit's first row, by whether they are counted in ROWS and where they end."""
+_UNFRAMED = ("row_number", "rank", "dense_rank", "lag", "lead")
+"""What looks at no frame, whichever is written."""
 
 
 @dataclass(frozen=True)
@@ -68,15 +78,17 @@ def with_windows(scope: Scope, select: exp.Select, unit: Unit) -> tuple[Scope, e
         )
     new_select = select.copy()
     new_select.set("expressions", [_named(item) for item in new_select.expressions])
-    parts = [*new_select.expressions, *([new_select.args["qualify"]] if qualify is not None else [])]
-    extended = _extended(scope, parts, unit.max_rows)
+    parts = list(new_select.expressions)
+    if qualify is not None:
+        parts.append(new_select.args["qualify"])
+    wider = _extended(scope, parts, unit.max_rows)
     if qualify is None:
-        return extended, new_select
-    test = _meant(extended, new_select.args["qualify"].this, aliases(new_select))
+        return wider, new_select
+    test = _meant(wider, new_select.args["qualify"].this, aliases(new_select))
     new_select.set("qualify", None)
-    relation, [where] = hoisted(extended.relation, [condition(extended.rows, test, "QUALIFY")])
+    relation, [where] = hoisted(wider.relation, [condition(wider.rows, test, "QUALIFY")])
     assert where is not None
-    return replace(extended, relation=Filter(relation, where)), new_select
+    return replace(wider, relation=Filter(relation, where)), new_select
 
 
 def _windows(node: exp.Expr) -> Iterator[exp.Window]:
@@ -87,7 +99,9 @@ def _windows(node: exp.Expr) -> Iterator[exp.Window]:
 
 
 def _named(item: exp.Expr) -> exp.Expr:
-    return exp.alias_(item, name_of(item.this).lower()) if isinstance(item, exp.Window) else item
+    if isinstance(item, exp.Window):
+        return exp.alias_(item, name_of(item.this).lower())
+    return item
 
 
 def _meant(scope: Scope, node: exp.Expr, items: dict[str, exp.Expr]) -> exp.Expr:
@@ -118,7 +132,7 @@ def _extended(scope: Scope, parts: list[exp.Expr], max_rows: int | None) -> Scop
     )
 
 
-# --------------------------------------------------------------------------------------------------- one window
+# ------------------------------------------------------------------------------------------------- one window
 
 
 def _window(scope: Scope, node: exp.Window, max_rows: int | None) -> _Read:
@@ -136,7 +150,9 @@ def _window(scope: Scope, node: exp.Window, max_rows: int | None) -> _Read:
     if not order and op not in ("row_number", "aggregate"):
         refuse(f"{name_of(node)} expects an ORDER BY.", "Write OVER (PARTITION BY person ORDER BY day).")
     decides = op not in _BY_VALUE and not (op == "aggregate" and frame in ("", WHOLE))
-    ties = tuple(Order(column) for column in columns(scope.relation)) if decides else ()
+    ties: tuple[Order, ...] = ()
+    if decides:
+        ties = tuple(Order(column) for column in columns(scope.relation))
     expr = replace(read.expr, keys=keys, order=order, ties=ties, frame=frame)
     if asks(expr):
         refuse(f"A subquery inside {name_of(node)} is not answered.", "Compute it in a subquery in FROM.")
@@ -145,7 +161,9 @@ def _window(scope: Scope, node: exp.Window, max_rows: int | None) -> _Read:
 
 def _ordered(node: exp.Window) -> list[exp.Expr]:
     order = node.args.get("order")
-    return [] if order is None else list(order.expressions)
+    if order is None:
+        return []
+    return list(order.expressions)
 
 
 def _order(scope: Scope, node: exp.Expr) -> Order:
@@ -159,16 +177,20 @@ def _keys(scope: Scope, node: exp.Window) -> tuple[Expr, ...]:
     units = [part for part in parts if isinstance(part, exp.Column) and scope.find(part).unit]
     if not has_unit(scope.relation):
         refuse(
-            f"{name_of(node)} over private rows would look at other people's, and here each row is a person's.",
-            "Aggregate first, and say it over the result: SELECT a, COUNT(*) AS n, RANK() OVER (ORDER BY n) … "
+            f"{name_of(node)} over private rows would look at other people's, and here each row is a "
+            "person's.",
+            "Aggregate first, and say it over the result: SELECT a, COUNT(*) AS n, RANK() OVER (ORDER BY "
+            "n) … "
             "GROUP BY a.",
         )
     if not units:
         name = next((f.name for f in scope.fields if f.unit), "the unit")
         refuse(
             f"{name_of(node)} over private rows would look at other people's.",
-            f"Within the rows of one it is answered: OVER (PARTITION BY {shown(name)[1:-1]} …). Else aggregate "
-            "first, and say it over the result: SELECT a, COUNT(*) AS n, RANK() OVER (ORDER BY n) … GROUP BY a.",
+            f"Within the rows of one it is answered: OVER (PARTITION BY {shown(name)[1:-1]} …). Else "
+            "aggregate "
+            "first, and say it over the result: SELECT a, COUNT(*) AS n, RANK() OVER (ORDER BY n) … GROUP "
+            "BY a.",
         )
     return tuple(scope.rows(part) for part in parts if part not in units)
 
@@ -191,18 +213,30 @@ def _value(scope: Scope, op: str, node: exp.Window) -> _Read:
             refuse(f"{name_of(node)} expects its third argument written as a literal.", "Use coalesce(…, x).")
         args, interval = (of, other), hull([interval, scope.interval(other)])
         values = None if values is None else (*values, other.value)
-    public = None if values is None else tuple(dict.fromkeys((*values, None)))
+    public = None
+    if values is not None:
+        public = tuple(dict.fromkeys((*values, None)))
     return _Read(OwnWindow(op, args, _offset(node), type=of.type), interval, public)
 
 
 def _offset(node: exp.Window) -> int:
-    offset = node.this.args.get("offset")
-    text = "1" if offset is None else str(offset.this) if isinstance(offset, exp.Literal) else ""
-    if not text.isdecimal() or len(text) > 4 or not 1 <= int(text) <= MOST_ROWS_BACK:
+    offset = node.this.args.get("offset") or exp.Literal.number(1)
+    rows = _rows_back(offset)
+    if not rows:
         refuse(
             f"{name_of(node)} expects a number of rows from 1 to {MOST_ROWS_BACK:,}, written as a literal."
         )
-    return int(text)
+    return rows
+
+
+def _rows_back(node: object) -> int | None:
+    """A number of rows that is written as a literal, and no larger than any may be."""
+    if not isinstance(node, exp.Literal) or not str(node.this).isdecimal():
+        return None
+    text = str(node.this)
+    if len(text) <= 4 and int(text) <= MOST_ROWS_BACK:
+        return int(text)
+    return None
 
 
 def _aggregated(scope: Scope, node: exp.Window, max_rows: int | None) -> _Read:
@@ -210,7 +244,8 @@ def _aggregated(scope: Scope, node: exp.Window, max_rows: int | None) -> _Read:
     if statistic is None or statistic.statistic not in _AGGREGATES:
         refuse(
             f"{name_of(node)} within the rows of one person is not answered.",
-            "Use ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, SUM, AVG, MIN or MAX.",
+            "Use ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, SUM, AVG, MIN or "
+            "MAX.",
         )
     expr = OwnWindow("aggregate", aggregate=statistic, type=aggregate_type(statistic))
     return _Read(expr, inner_bounds(statistic, max_rows))
@@ -219,30 +254,38 @@ def _aggregated(scope: Scope, node: exp.Window, max_rows: int | None) -> _Read:
 def _frame(node: exp.Window, op: str, ordered: bool) -> str:
     """The rows that a window looks at, in words of three engines; "" for what is meant without any."""
     spec = node.args.get("spec")
-    if spec is None or op in ("row_number", "rank", "dense_rank", "lag", "lead"):
-        if op == "last_value":
-            _refuse_frame(node, f"Write {WHOLE}, or FIRST_VALUE with the order turned round.")
+    if op in _UNFRAMED or (spec is None and op != "last_value"):
         return ""
-    start, end = str(spec.args.get("start")), str(spec.args.get("end") or "CURRENT ROW")
-    sides = spec.args.get("start_side"), spec.args.get("end_side")
-    rows = str(spec.args.get("kind")) == "ROWS"
-    if spec.args.get("exclude") or sides[0] != "PRECEDING":
+    if spec is None:
+        _refuse_frame(node, f"Write {WHOLE}, or FIRST_VALUE with the order turned round.")
+    words = _frame_words(spec, ordered)
+    if words is None or (op == "last_value" and words != WHOLE):
         _refuse_frame(node)
-    if start == end == "UNBOUNDED" and sides[1] == "FOLLOWING":
-        return WHOLE
-    if op == "last_value" or end != "CURRENT ROW":
-        _refuse_frame(node)
-    if start == "UNBOUNDED":
-        return _ROWS if rows else ""
-    number = spec.args.get("start")
-    if not rows or not ordered or not isinstance(number, exp.Literal) or not str(number.this).isdecimal():
-        _refuse_frame(node)
-    if len(str(number.this)) > 4 or int(number.this) > MOST_ROWS_BACK:
-        _refuse_frame(node)
-    return f"ROWS BETWEEN {int(number.this)} PRECEDING AND CURRENT ROW"
+    return words
 
 
-def _refuse_frame(node: exp.Window, way_out: str = "") -> None:
+def _frame_words(spec: exp.Expr, ordered: bool) -> str | None:
+    """None for a frame that is not answered."""
+    start, end = (_edge(spec, side) for side in ("start", "end"))
+    in_rows = str(spec.args.get("kind")).upper() == "ROWS"
+    if spec.args.get("exclude"):
+        return None
+    if start == "UNBOUNDED PRECEDING":
+        return _FROM_FIRST.get((in_rows, end))
+    rows = _rows_back(spec.args.get("start"))
+    is_behind = in_rows and ordered and start.endswith(" PRECEDING") and end == "CURRENT ROW"
+    if not is_behind or rows is None:
+        return None
+    return f"ROWS BETWEEN {rows} PRECEDING AND CURRENT ROW"
+
+
+def _edge(spec: exp.Expr, side: str) -> str:
+    """Where a frame begins or ends, like "UNBOUNDED PRECEDING"; the current row unless it is said."""
+    words = (spec.args.get(side) or "CURRENT ROW", spec.args.get(f"{side}_side") or "")
+    return " ".join(str(word) for word in words).strip().upper()
+
+
+def _refuse_frame(node: exp.Window, way_out: str = "") -> NoReturn:
     refuse(
         f"This frame of {name_of(node)} within the rows of one person is not answered.",
         way_out or f"Write none, {_ROWS}, ROWS BETWEEN 3 PRECEDING AND CURRENT ROW or {WHOLE}.",

@@ -108,7 +108,9 @@ def _group_nodes(scope: Scope, select: exp.Select) -> list[exp.Expr]:
 def position(node: exp.Expr, items: list[exp.Expr]) -> exp.Expr:
     """GROUP BY 2 and ORDER BY 2 mean the second column."""
     if isinstance(node, exp.Literal) and not node.is_string:
-        at = int(node.this) if str(node.this).isdecimal() and len(str(node.this)) < 6 else 0
+        at = 0
+        if str(node.this).isdecimal() and len(str(node.this)) < 6:
+            at = int(node.this)
         if not 1 <= at <= len(items):
             refuse(f"Expected the position of one of {len(items)} columns, got {shown(str(node.this))}.")
         return items[at - 1]
@@ -199,7 +201,9 @@ def _items(groups: _Groups, select: exp.Select) -> tuple[list[Field], list[tuple
             continue
         expr = rows(node)
         outputs.append((f"c{i}", expr))
-        origin = groups.scope.named_by(node) if isinstance(node, exp.Column) else None
+        origin = None
+        if isinstance(node, exp.Column):
+            origin = groups.scope.named_by(node)
         key = None if origin is None else origin.key
         items.append(Field(name, "", Column(f"c{i}", expr.type), key=key))
     return items, outputs
@@ -216,7 +220,8 @@ def _per_unit(relation: Relation, keys: list[Expr], made: list[Aggregate]) -> Pe
 def _sign(low: Fraction | None, high: Fraction | None) -> Interval:
     """What is known of a sum of any number of values between `low` and `high`."""
     positive, negative = low is not None and low >= 0, high is not None and high <= 0
-    return Interval(Fraction(0) if positive else None, Fraction(0) if negative else None)
+    lower, upper = (Fraction(0) if is_on_side else None for is_on_side in (positive, negative))
+    return Interval(lower, upper)
 
 
 def inner_bounds(made: Aggregate, max_rows: int | None) -> Interval:

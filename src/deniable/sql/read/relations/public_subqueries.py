@@ -48,7 +48,8 @@ def _select(node: exp.Expr) -> exp.Select:
             clause = {"order": "ORDER BY", "group": "GROUP BY"}.get(part, part.upper())
             refuse(
                 f"{clause} in a subquery in an expression is not answered.",
-                "Use an aggregate, IN or a join; the first row of each person is WHERE r = 1 over a subquery in FROM with "
+                "Use an aggregate, IN or a join; the first row of each person is WHERE r = 1 over a "
+                "subquery in FROM with "
                 "ROW_NUMBER() OVER (PARTITION BY person ORDER BY day) AS r.",
             )
     return node

@@ -133,7 +133,9 @@ def _times(start: Literal, end: Literal, step: exp.Expr | None) -> list[Value]:
     values: list[Value] = []
     for n in range(MAX_DOMAIN + 2):
         value = moved(start, by.times(n))
-        if not isinstance(value, Literal) or value.value is None or not value.value <= end.value:  # type: ignore[operator]
+        if not isinstance(value, Literal) or value.value is None:
+            break
+        if not value.value <= end.value:  # type: ignore[operator]
             break
         values.append(value.value)
     _check_length(len(values))

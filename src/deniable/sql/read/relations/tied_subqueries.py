@@ -63,7 +63,9 @@ def read_tied(node: exp.Expr, rows: Rows, names: Names, outer: Scope, unit: Unit
     if select is None:
         return None
     around = _looking_out(select, names, outer)
-    member = _member(node, outer) if isinstance(node, exp.In) else None
+    member = None
+    if isinstance(node, exp.In):
+        member = _member(node, outer)
     if not around and member is None:
         return None
     inner = rows(_without(select, around))
@@ -73,20 +75,26 @@ def read_tied(node: exp.Expr, rows: Rows, names: Names, outer: Scope, unit: Unit
         subject = _with_loose(subject, outer, loose, unit)
     if member is not None:
         is_meant = around or (inner.private and subject.is_tied(member))
-        return subject.member(member) if is_meant else None
-    return subject.exists() if isinstance(node, exp.Exists) else subject.value()
+        if is_meant:
+            return subject.member(member)
+        return None
+    if isinstance(node, exp.Exists):
+        return subject.exists()
+    return subject.value()
 
 
 def _select(node: exp.Expr) -> exp.Select | None:
     while isinstance(node, (exp.Subquery, exp.Paren)) and not node.args.get("with_"):
         node = node.this
     parts = ("order", "limit", "offset", "with_")
-    return node if isinstance(node, exp.Select) and not any(node.args.get(part) for part in parts) else None
+    if isinstance(node, exp.Select) and not any(node.args.get(part) for part in parts):
+        return node
+    return None
 
 
 def _conditions(select: exp.Select) -> list[exp.Expr]:
     where = select.args.get("where")
-    return conjuncts(where.this if where is not None else None)
+    return conjuncts(where and where.this)
 
 
 def _looking_out(select: exp.Select, names: Names, outer: Scope) -> list[exp.Expr]:
@@ -149,7 +157,9 @@ def _with_loose(subject: _Subquery, outer: Scope, loose: list[exp.Expr], unit: U
 def _member(node: exp.In, outer: Scope) -> Field | None:
     """x of x IN (SELECT …), where it is a column."""
     of = plain(node.this)
-    return outer.named_by(of) if isinstance(of, exp.Column) else None
+    if isinstance(of, exp.Column):
+        return outer.named_by(of)
+    return None
 
 
 @dataclass(frozen=True)
@@ -235,7 +245,9 @@ class _Subquery:
         """Whether x and y of x IN (SELECT y …) are one unit's wherever they are equal."""
         items = self.select.expressions
         item = plain(items[0]) if len(items) == 1 else None
-        field = self.inner.named_by(item) if isinstance(item, exp.Column) else None
+        field = None
+        if isinstance(item, exp.Column):
+            field = self.inner.named_by(item)
         return field is not None and tied(of, field)
 
     def _values(self) -> tuple[Scope, Field]:
@@ -252,7 +264,9 @@ class _Subquery:
                 "IN expects a subquery of one column without an aggregate.",
                 "Write x = (SELECT MAX(y) FROM …).",
             )
-        field = self.inner.named_by(item) if isinstance(item, exp.Column) else None
+        field = None
+        if isinstance(item, exp.Column):
+            field = self.inner.named_by(item)
         if field is not None:
             return self.inner, field
         refuse("IN expects a column after SELECT.", "Compute it in a subquery in FROM.")

@@ -36,9 +36,11 @@ def by_to_char(given: str) -> str:
         code = _TO_CHAR.get(token)
         if code is None and token[:1] != '"' and token.isalpha() and token != "T":
             _refuse(token)
-        is_unpadded = code is not None and bare and f"%-{code[1:]}" in NUMBERS
-        literal = token.strip('"').replace("%", "%%")
-        parts.append(literal if code is None else (f"%-{code[1:]}" if is_unpadded else code))
+        if code is None:
+            code = token.strip('"').replace("%", "%%")
+        elif bare and f"%-{code[1:]}" in NUMBERS:
+            code = f"%-{code[1:]}"
+        parts.append(code)
         bare = False
     return _checked("".join(parts), given)
 

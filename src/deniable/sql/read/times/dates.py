@@ -47,7 +47,9 @@ def moved_by_days(op: str, a: Expr, b: Expr) -> Expr:
 
 def _literal_days(expr: Expr) -> int | None:
     days = expr.value if isinstance(expr, Literal) else None
-    return days if type(days) is int and abs(days) <= MAX_DAYS else None
+    if type(days) is int and abs(days) <= MAX_DAYS:
+        return days
+    return None
 
 
 def _add(of: NodeReader, node: exp.Expr, sign: int = 1) -> Expr:
@@ -102,7 +104,9 @@ def as_time(x: Expr, where: str) -> Expr:
 def part_name(node: exp.Expr | None) -> str:
     if isinstance(node, exp.Column) and not node.table:
         return str(node.name).lower()
-    return str(node.this).lower() if isinstance(node, (exp.Var, exp.Literal, exp.Identifier)) else ""
+    if isinstance(node, (exp.Var, exp.Literal, exp.Identifier)):
+        return str(node.this).lower()
+    return ""
 
 
 def _extract(of: NodeReader, node: exp.Expr) -> Expr:
@@ -204,7 +208,9 @@ def compared(of: NodeReader, node: exp.Expr) -> tuple[Expr, Expr] | None:
                     "Use date_diff('month', a, b) with a number.",
                 )
             size: Expr = Literal(by.days * _WHOLE["day"] + by.micros, INTEGER)
-            return (size, between.micros) if at == 0 else (between.micros, size)
+            if at == 0:
+                return (size, between.micros)
+            return (between.micros, size)
     return None
 
 
@@ -279,7 +285,9 @@ def _bin(of: NodeReader, node: exp.Expr) -> Expr:
         "time_bin", (Literal(width, INTEGER), convert(as_time(x, "TIME_BUCKET"), TIMESTAMP), start), TIMESTAMP
     )
     whole_days = x.type.kind is Kind.DATE and not width % _WHOLE["day"]
-    return convert(bucket, DATE) if whole_days else bucket
+    if whole_days:
+        return convert(bucket, DATE)
+    return bucket
 
 
 def read_as(of: NodeReader, node: exp.Expr, form: exp.Expr | None, to: Type) -> Expr:
@@ -310,8 +318,9 @@ def data_type(node: exp.DataType) -> Type:
     kind = node.this.name if hasattr(node.this, "name") else str(node.this)
     numbers = [whole(p.this, "A type", 0, 38) for p in node.expressions if isinstance(p, exp.DataTypeParam)]
     if kind == "DECIMAL":
-        scale = numbers[1] if len(numbers) > 1 else (0 if numbers else 3)
-        if scale > types.MAX_SCALE or (numbers and numbers[0] > 18):
+        # DECIMAL is DECIMAL(18, 3), and DECIMAL(18) has no decimals.
+        digits, scale, *_ = [*numbers, 0] if numbers else [18, 3]
+        if scale > types.MAX_SCALE or digits > 18:
             refuse("Expected DECIMAL of at most 18 digits.", "Use DECIMAL(18, s) or DOUBLE.")
         return types.decimal(scale)
     if kind == "TIME":
@@ -353,7 +362,9 @@ def _cast_to(x: Expr, to: Type) -> Expr:
         x = convert(x, INTEGER)
     if x.type.kind is Kind.TIMESTAMP and to.kind is Kind.TEXT:
         return formatted(x, "%Y-%m-%d %H:%M:%S")
-    return x if x.type.kind is to.kind and to.kind is not Kind.DECIMAL else convert(x, to)
+    if x.type.kind is to.kind and to.kind is not Kind.DECIMAL:
+        return x
+    return convert(x, to)
 
 
 RULES: dict[type[exp.Expr], Rule] = {

@@ -32,9 +32,10 @@ _UNITS: dict[str, tuple[str, int]] = {
     "microsecond": ("micros", 1),
 }
 _SHORT = {
-    "y": "year", "yr": "year", "yyyy": "year", "q": "quarter", "qtr": "quarter", "mon": "month", "w": "week", "wk": "week",
-    "d": "day", "h": "hour", "hr": "hour", "min": "minute", "sec": "second", "m": "minute",
-    "ms": "millisecond", "us": "microsecond", "dayofmonth": "day", "weekofyear": "week", "isoweek": "week",
+    "y": "year", "yr": "year", "yyyy": "year", "q": "quarter", "qtr": "quarter", "mon": "month",
+    "w": "week", "wk": "week", "weekofyear": "week", "isoweek": "week",
+    "d": "day", "dayofmonth": "day", "h": "hour", "hr": "hour", "m": "minute", "min": "minute",
+    "sec": "second", "ms": "millisecond", "us": "microsecond",
 }  # fmt: skip
 
 
@@ -69,7 +70,9 @@ def period(node: exp.Expr | None) -> Period | None:
             return period(node.this)
         case exp.Neg():
             inner = period(node.this)
-            return None if inner is None else inner.times(-1)
+            if inner is None:
+                return None
+            return inner.times(-1)
         case exp.Mul():
             return _multiple(node.this, node.args["expression"])
         case exp.Interval():
@@ -81,7 +84,9 @@ def _multiple(a: exp.Expr, b: exp.Expr) -> Period | None:
     for interval, other in ((a, b), (b, a)):
         inner = period(interval)
         if inner is not None:
-            digits = str(other.this) if isinstance(other, exp.Literal) and not other.is_string else ""
+            digits = ""
+            if isinstance(other, exp.Literal) and not other.is_string:
+                digits = str(other.this)
             if not digits.isdecimal() or len(digits) > 7:
                 refuse("An INTERVAL is multiplied by a whole number only, written as a literal.")
             return _checked(inner.times(int(digits)))
@@ -92,13 +97,16 @@ def _interval(node: exp.Interval) -> Period:
     unit, of = node.args.get("unit"), node.this
     while isinstance(of, exp.Paren):
         of = of.this
-    sign = "-" if isinstance(of, exp.Neg) else ""
-    of = of.this if isinstance(of, exp.Neg) else of
+    sign = ""
+    if isinstance(of, exp.Neg):
+        sign, of = "-", of.this
     if not isinstance(of, exp.Literal):
         _refuse("")
     text = sign + str(of.this)
     # DAY (3) says how many digits there may be, which a literal shows.
-    name = unit.key if isinstance(unit, exp.Func) else str(unit.name) if unit is not None else ""
+    name = ""
+    if unit is not None:
+        name = unit.key if isinstance(unit, exp.Func) else str(unit.name)
     return written(f"{text} {name}")
 
 
@@ -151,9 +159,13 @@ def moved(start: Expr, by: Period) -> Expr:
     if by.months:
         start = Call("add_months", (start, Literal(by.months, INTEGER)), start.type)
     if start.type.kind is Kind.DATE:
-        return Call("add_days", (start, Literal(days, INTEGER)), DATE) if days else start
+        if days:
+            return Call("add_days", (start, Literal(days, INTEGER)), DATE)
+        return start
     total = days * DAY + micros
-    return Call("add_micros", (start, Literal(total, INTEGER)), TIMESTAMP) if total else start
+    if total:
+        return Call("add_micros", (start, Literal(total, INTEGER)), TIMESTAMP)
+    return start
 
 
 def _moved_value(start: object, months: int, days: int, micros: int) -> date | datetime | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from deniable.curator.data_set import DataSet, address, files
+from deniable.curator.opening.data_set import DataSet, address, files
 from deniable.errors import InvalidParameter, LedgerError, UnitMismatch
 from deniable.guarantee import Budget
 from deniable.ledger import Account, Ledger, names
@@ -110,7 +110,9 @@ class LedgerPlace:
 
     @property
     def owned(self) -> list[Ledger]:
-        return [self.ledger] if self.own and self.ledger is not None else []
+        if self.own and self.ledger is not None:
+            return [self.ledger]
+        return []
 
     def terms(
         self,
@@ -245,7 +247,8 @@ def protects(
     if unit is None:
         raise InvalidParameter(
             f'Expected a unit for the data set "{name}": whom does it protect? Nothing was opened. For '
-            'example unit=Unit.column("patient_id", max_rows=4), or Unit.row(); in the shell --unit patient_id '
+            'example unit=Unit.column("patient_id", max_rows=4), or Unit.row(); in the shell --unit '
+            "patient_id "
             "--max-rows 4, or --unit row."
         )
     return unit
@@ -280,8 +283,12 @@ def open_account(
             "changed. Leave limit= (--limit) out, or raise it: curator.account.raise_limit(…), or `deniable "
             "ledger raise`."
         )
-    own = None if analyst is None else accounts.get(names.part(name, analyst))
-    return ledger.account(name, analyst=analyst) if own is None else part_of(ledger, own, name, analyst)
+    own = None
+    if analyst is not None:
+        own = accounts.get(names.part(name, analyst))
+    if own is None:
+        return ledger.account(name, analyst=analyst)
+    return part_of(ledger, own, name, analyst)
 
 
 def note_version(account: Account, schema: Schema, version: str | None) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from deniable.curator import opening
+from deniable.curator.opening import accounts
 from deniable.guarantee import Budget
 from deniable.ledger import Account
 from deniable.ledger.data_sets.beside import ledger_of
@@ -24,9 +24,9 @@ def account_of(
     name it would be granted twice.
     """
     sources = keys({"data": data}, frozenset({"data"}))
-    with opening.open_ledger(url or ledger_of(data), name or data.stem, limit, None, None) as ledger:
-        owner = opening.data_account(ledger, name or data.stem, name is not None, sources)
-        paying = opening.open_account(ledger, owner, unit, limit, None)
+    with accounts.open_ledger(url or ledger_of(data), name or data.stem, limit, None, None) as ledger:
+        owner = accounts.data_account(ledger, name or data.stem, name is not None, sources)
+        paying = accounts.open_account(ledger, owner, unit, limit, None)
         ledger.bind(data)
 
         def bind() -> None:

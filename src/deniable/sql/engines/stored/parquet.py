@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 from deniable.errors import DataError
 from deniable.sql.dialects import DUCKDB
 from deniable.sql.dialects.storage import Physical
-from deniable.sql.engines.fields import duckdb_rows, heads
-from deniable.sql.engines.frames import readable
 from deniable.sql.engines.sources import Parquet
+from deniable.sql.engines.stored.fields import duckdb_rows, heads
+from deniable.sql.engines.stored.frames import readable
 from deniable.sql.engines.views import named
 from deniable.sql.schema.declare import TableInfo
 from deniable.sql.tree import Kind
@@ -31,13 +31,15 @@ FARTHEST = 9 * 10**15
 """Milliseconds around 1970 that fit 64 bits as microseconds."""
 
 TOTAL = frozenset(["NONE", "STRING", "INT", "DATE", "TIMESTAMP", "DECIMAL", "ENUM", "UUID", "FLOAT16"])
-"""Parquet's types of which DuckDB reads every value, within `_limit`. (It checks JSON, and that times are within a
-day.)"""
+"""Parquet's types of which DuckDB reads every value, within `_limit`. (It checks JSON, and that times are
+within a day.)"""
 
 
 def scan(source: Parquet, *, strict: bool = False) -> str:
     """SQL for the rows. A `strict` scan raises on text that is not UTF-8; else such bytes are read as "?"."""
-    hive = "true, hive_types_autocast = false" if source.hive else "false"
+    hive = "false"
+    if source.hive:
+        hive = "true, hive_types_autocast = false"
     texts = "strict" if strict else "replace"
     files = ", ".join(map(DUCKDB.text, source.files))
     return f"read_parquet([{files}], hive_partitioning = {hive}, utf8_validation = '{texts}')"
@@ -79,7 +81,9 @@ def _strays(footer: Any, wanted: set[str], structs: set[str]) -> bool:
         is_inside = path.partition(".")[0] in structs
         if is_inside and column.logical_type.type not in TOTAL:
             return True
-        limit = _limit(column) if is_inside or path in wanted else None
+        limit = None
+        if is_inside or path in wanted:
+            limit = _limit(column)
         if limit is not None:
             groups = (footer.row_group(group).column(index) for group in range(footer.num_row_groups))
             if not all(_within(group.statistics, limit) for group in groups if group.num_values):
@@ -92,7 +96,9 @@ def _limit(column: Any) -> int | None:
     if _milliseconds(column):
         return FARTHEST
     wide = column.logical_type.type == "DECIMAL" and column.precision > 18
-    return int(10**column.precision) if wide else None
+    if wide:
+        return int(10**column.precision)
+    return None
 
 
 def _milliseconds(column: Any) -> bool:
@@ -109,7 +115,9 @@ def _within(statistics: Any, limit: int) -> bool:
 
 
 def _number(stored: int | bytes) -> int:
-    return stored if isinstance(stored, int) else int.from_bytes(stored, "big", signed=True)
+    if isinstance(stored, int):
+        return stored
+    return int.from_bytes(stored, "big", signed=True)
 
 
 def batches(source: Parquet, table: TableInfo) -> pa.RecordBatchReader:

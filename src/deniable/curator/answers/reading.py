@@ -1,5 +1,6 @@
-"""How an answer is to be read: what its least and largest values are, what NULL among its keys means, and which of its
-numbers cannot be negative. All of it follows from the query, its plan and the released table."""
+"""How an answer is to be read: what its least and largest values are, what NULL among its keys means, and
+which of its numbers cannot be negative. All of it follows from the query, its plan and the released
+table."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deniable.curator.answer import Answer
+from deniable.curator.answers.answer import Answer
 from deniable.sql.after.afterwards import Afterwards
 from deniable.sql.answer.evaluate import aggregates_in
 from deniable.sql.answer.table import column_names, rank_error
@@ -29,10 +30,12 @@ def explained(answer: Answer, plans: Sequence[Plan], after: Afterwards | None, n
     else:
         notes, columns = (), frozenset(_direct(after))
     read = replace(answer, remarks=notes)
-    return cut(read, columns) if nonnegative else read
+    if nonnegative:
+        return cut(read, columns)
+    return read
 
 
-# ---------------------------------------------------------------------------------------- what cannot be negative
+# ------------------------------------------------------------------------------------ what cannot be negative
 
 
 def not_negative(query: Query) -> frozenset[str]:
@@ -76,8 +79,8 @@ def _cut(table: pa.Table, columns: frozenset[str]) -> pa.Table:
         if name in columns:
             column = table.column(position)
             zero = pa.scalar(0, pa.int64()).cast(column.type)
-            raised = pc.if_else(pc.less(column, zero), zero, column)
-            table = table.set_column(position, table.schema.field(position), raised)
+            at_least_zero = pc.if_else(pc.less(column, zero), zero, column)
+            table = table.set_column(position, table.schema.field(position), at_least_zero)
     return table
 
 
@@ -92,10 +95,15 @@ def _ends(plan: Plan) -> list[str]:
         if statistic not in _ENDS:
             continue
         word, side = _ENDS[statistic]
-        rows = None if plan.chooses else rank_error(plan, index, float(plan.terms.beta))
-        few = "a few rows" if rows is None else f"{rows:,.0f} rows"
+        rows = None
+        if not plan.chooses:
+            rows = rank_error(plan, index, float(plan.terms.beta))
+        few = "a few rows"
+        if rows is not None:
+            few = f"{rows:,.0f} rows"
         notes.append(
-            f"{statistic.upper()} in {name} is nobody's own value: no more than {few} lie {side} it (probability "
+            f"{statistic.upper()} in {name} is nobody's own value: no more than {few} lie {side} it "
+            "(probability "
             f"{plan.terms.confidence:.6g}), and the {word} one lies between it and the bound of the values."
         )
     return notes
@@ -105,9 +113,9 @@ def _points(plan: Plan) -> list[str]:
     """Quantiles without a bracket."""
     pairs = [] if plan.terms.bracket else _aggregates(plan.query)
     names = [name for name, i in pairs if plan.query.aggregates[i].statistic is Statistic.QUANTILE]
-    return (
-        [f"{', '.join(names)}: all of ε went to the number (bracket=False), so it has no ±."] if names else []
-    )
+    if names:
+        return [f"{', '.join(names)}: all of ε went to the number (bracket=False), so it has no ±."]
+    return []
 
 
 def _aggregates(query: Query) -> list[tuple[str, int]]:
@@ -130,4 +138,6 @@ def _null(query: Query, index: int) -> str:
     domain = query.keys[index].domain
     if all(index in group for group in query.sets):
         return own
-    return total if domain is not None and None not in domain else f"{total}, or {own}"
+    if domain is not None and None not in domain:
+        return total
+    return f"{total}, or {own}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deniable.curator.answer import Answer
+from deniable.curator.answers.answer import Answer
 from deniable.errors import InvalidQuery
 from deniable.ledger.releases import Kept
 from deniable.mechanism import Release
@@ -77,8 +77,8 @@ class BlocksKept:
 
     @staticmethod
     def text_of_run(run: ReleasedRun, answer: Answer, key: str, seconds: float) -> str:
-        """What the answer to the question `key` leaves: itself, and the run that its numbers are of, from which
-        the block is made when another text asks for it."""
+        """What the answer to the question `key` leaves: itself, and the run that its numbers are of, from
+        which the block is made when another text asks for it."""
         return json.dumps(
             {
                 "format": FORMAT,

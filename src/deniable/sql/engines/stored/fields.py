@@ -1,10 +1,9 @@
-"""Fields of struct columns as columns: a declared "address.city" that no stored column is called is the field `city`
-of the stored column `address`.
+"""Fields of struct columns as columns: a declared "address.city" that no stored column is called is the
+field `city` of the stored column `address`.
 
-The rows are read through a SELECT that lists declared columns and fields, so that all that follows sees flat columns
-and reads a field as totally as any other. The field of a struct that is NULL is NULL. A stored column whose own name
-is "address.city" comes first.
-"""
+The rows are read through a SELECT that lists declared columns and fields, so that all that follows sees flat
+columns and reads a field as totally as any other. The field of a struct that is NULL is NULL. A stored
+column whose own name is "address.city" comes first."""
 
 from __future__ import annotations
 
@@ -102,7 +101,9 @@ def _inside(path: Path, kind: pa.DataType) -> list[Path]:
 def arrow_column(table: pa.Table, path: Path) -> pa.ChunkedArray:
     """A column, or a field of one: NULL where a struct on the way is."""
     column = table.column(table.column_names.index(path[0]))
-    return pc.struct_field(column, list(path[1:])) if len(path) > 1 else column
+    if len(path) > 1:
+        return pc.struct_field(column, list(path[1:]))
+    return column
 
 
 # ------------------------------------------------------------------------------------------------ of DuckDB
@@ -130,6 +131,6 @@ def _duckdb_inside(path: Path, kind: Any) -> list[tuple[Path, str]]:
 
 def duckdb_rows(connection: Any, origin: str, table: TableInfo) -> tuple[str, Mapping[str, str]]:
     """SQL for the rows with the declared fields as columns, and how these are stored."""
-    stored = columns(connection, origin)
+    types = columns(connection, origin)
     fields = duckdb_fields(connection, origin) if heads(table) else {}
-    return with_fields(table, origin, stored, fields, DUCKDB)
+    return with_fields(table, origin, types, fields, DUCKDB)

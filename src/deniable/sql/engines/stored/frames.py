@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from deniable.errors import DataError
 from deniable.sql.dialects import DUCKDB
 from deniable.sql.dialects.storage import Physical
-from deniable.sql.engines.fields import arrow_column, arrow_fields, field_paths
+from deniable.sql.engines.stored.fields import arrow_column, arrow_fields, field_paths
 from deniable.sql.engines.views import named
 from deniable.sql.schema.declare import TableInfo
 from deniable.sql.write.columns import reads
@@ -77,7 +77,9 @@ def safe(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _mapped(column: pa.ChunkedArray, change: Callable[[pa.Array], pa.Array]) -> pa.ChunkedArray:
     chunks = [change(chunk) for chunk in column.chunks]
     same = all(new is old for new, old in zip(chunks, column.chunks, strict=True))
-    return column if same else _chunked(chunks, column.type)
+    if same:
+        return column
+    return _chunked(chunks, column.type)
 
 
 def _chunked(chunks: Iterable[pa.Array], kind: pa.DataType) -> pa.ChunkedArray:
@@ -138,7 +140,9 @@ def _precise(chunk: pa.Array) -> pa.Array:
 
 def _decoded(value: bytes | None) -> str | None:
     try:
-        return None if value is None else value.decode("utf-8")
+        if value is None:
+            return None
+        return value.decode("utf-8")
     except UnicodeDecodeError:
         return None
 
@@ -175,7 +179,9 @@ def _column(name: str, series: Any, fixed: bool) -> pa.ChunkedArray:
         if not fixed and not (isinstance(series.dtype, np.dtype) and series.dtype.kind in "iufb"):
             return _chunked([_texts(series.tolist())], pa.string())
         array = pa.array(series, from_pandas=True)
-        return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
+        if isinstance(array, pa.ChunkedArray):
+            return array
+        return pa.chunked_array([array])
     except (pa.ArrowException, TypeError, ValueError):
         raise DataError(
             f'The column "{name}" is of a type that cannot be read here. Nothing was opened; leave it out, '
@@ -194,7 +200,9 @@ def _text(value: Any) -> str | None:
         case bool():
             return str(value).lower()
         case str():
-            return None if any("\ud800" <= sign <= "\udfff" for sign in value) else value
+            if any("\ud800" <= sign <= "\udfff" for sign in value):
+                return None
+            return value
         case int() | float() | Decimal():
             return _number(value)
         case datetime() if value == value:  # NaT is not equal to itself
@@ -208,9 +216,15 @@ def _number(value: int | float | Decimal) -> str | None:
     """NULL for what is not finite, and for what no column holds."""
     match value:
         case int():
-            return str(value) if abs(value) < 10**40 else None
+            if abs(value) < 10**40:
+                return str(value)
+            return None
         case Decimal():
-            return format(value, "f") if value.is_finite() and abs(value.adjusted()) < 40 else None
+            if value.is_finite() and abs(value.adjusted()) < 40:
+                return format(value, "f")
+            return None
     if not math.isfinite(value):
         return None
-    return str(int(value)) if value.is_integer() and abs(value) < 1e38 else repr(value)
+    if value.is_integer() and abs(value) < 1e38:
+        return str(int(value))
+    return repr(value)

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from deniable.errors import DataError
-from deniable.sql.engines.fields import heads
-from deniable.sql.engines.parquet import folders
+from deniable.sql.engines.stored.fields import heads
+from deniable.sql.engines.stored.parquet import folders
 from deniable.sql.schema.declare import TableInfo
 
 MILLISECONDS = re.compile(r"int64 .+ \(TIMESTAMP\(MILLIS,")

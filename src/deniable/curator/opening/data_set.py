@@ -51,7 +51,9 @@ def as_path(source: Any) -> Path | None:
     """The file that a source is, if it is one."""
     if isinstance(source, Path):
         return source
-    return Path(source) if isinstance(source, str) and "://" not in source else None
+    if isinstance(source, str) and "://" not in source:
+        return Path(source)
+    return None
 
 
 def files(sources: Mapping[str, Any]) -> list[Path]:
@@ -108,7 +110,9 @@ class DataSet:
     def unit(self) -> Unit | None:
         """Whom the schema says its private tables protect, where they all name one column."""
         names = {table.unit for table in self.schema.tables if not table.public and not table.path}
-        return Unit.column(name) if len(names) == 1 and (name := names.pop()) else None
+        if len(names) == 1 and (name := names.pop()):
+            return Unit.column(name)
+        return None
 
 
 def _remembered(source: Any) -> tuple[Schema, Path] | None:
@@ -118,7 +122,9 @@ def _remembered(source: Any) -> tuple[Schema, Path] | None:
         return None
     data = (path.parent if "*" in path.name else path).absolute()
     schema = remembered(data)
-    return None if schema is None else (schema, schema_place(data))
+    if schema is None:
+        return None
+    return (schema, schema_place(data))
 
 
 def _described_all(sources: Mapping[str, Any]) -> tuple[Schema, tuple[Path, ...]]:

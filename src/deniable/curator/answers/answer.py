@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from deniable.curator import words
+from deniable.curator.answers import words
 from deniable.errors import InvalidParameter, MissingExtra
 from deniable.mechanism import Release
 from deniable.numbers import short_up
@@ -39,8 +39,9 @@ LEFT_OUT = (
     "took away."
 )
 NO_GROUP = (
-    "No group is shown: where keys are private, a group appears only if enough people share its key, and fewer are enough "
-    "with more ε. Ask with more ε or for larger groups; or let the owner declare keys that are public (keys=, --keys)."
+    "No group is shown: where keys are private, a group appears only if enough people share its key, and "
+    "fewer are enough with more ε. Ask with more ε or for larger groups; or let the owner declare keys that "
+    "are public (keys=, --keys)."
 )
 CLAMPED = "It counts noise and rounding; it leaves out what clamping to bounds took away."
 
@@ -238,6 +239,11 @@ class Answer(Release[pa.Table]):
         """The answer that a ledger kept, to whom paid for it by `entry`; its seal has been checked. Only who
         has paid before is told that it was given before."""
         content = json.loads(kept.content)
+        left_out, bounding = NOTHING, None
+        if "left_out" in content:
+            left_out = _unpacked(content["left_out"])
+        if content.get("bounding"):
+            bounding = Bounding(**content["bounding"])
         return cls(
             value=_unpacked(content["value"]),
             loss=kept.loss,
@@ -251,8 +257,8 @@ class Answer(Release[pa.Table]):
             delta=content["delta"],
             bounds={name: (pair[0], pair[1]) for name, pair in content["bounds"].items()},
             again=again,
-            left_out=_unpacked(content["left_out"]) if "left_out" in content else NOTHING,
-            bounding=Bounding(**content["bounding"]) if content.get("bounding") else None,
+            left_out=left_out,
+            bounding=bounding,
         )
 
 
@@ -282,7 +288,9 @@ def _floats(cells: Any) -> list[float | None]:
 
 def _free(name: str, taken: set[str]) -> str:
     """A name that no other column has."""
-    return name if name not in taken else _free(f"{name}_", taken)
+    if name not in taken:
+        return name
+    return _free(f"{name}_", taken)
 
 
 def _packed(table: pa.Table) -> str:

@@ -41,7 +41,9 @@ def plain(value: Any) -> str:
 def _middle(count: int, low: float, high: float) -> float:
     """A count is released as a whole number; its interval lies around the number that was rounded."""
     centre = (low + high) / 2
-    return centre if abs(float(count) - centre) <= 0.5 else float(count)
+    if abs(float(count) - centre) <= 0.5:
+        return centre
+    return float(count)
 
 
 def number(value: Any, low: float | None, high: float | None) -> str:
@@ -64,7 +66,8 @@ def number(value: Any, low: float | None, high: float | None) -> str:
     below, above = middle - low, high - middle
     half = max(below, above)
     if not math.isfinite(half):
-        return f"{_grouped(x, 0 if float(x).is_integer() else 4)} (unbounded)"
+        places = 0 if x.is_integer() else 4
+        return f"{_grouped(x, places)} (unbounded)"
     places = 0 if is_whole else _places(half)
     figure = round(x, places)
     if min(below, above) >= (1 - ALIKE) * half:
@@ -75,7 +78,9 @@ def number(value: Any, low: float | None, high: float | None) -> str:
 
 def _places(half: float) -> int:
     """Decimal places that show two digits of `half`; whole numbers keep all of theirs."""
-    return 0 if half <= 0 else min(max(0, 1 - math.floor(math.log10(half))), 12)
+    if half <= 0:
+        return 0
+    return min(max(0, 1 - math.floor(math.log10(half))), 12)
 
 
 def _ceil(x: float, places: int) -> float:
@@ -102,11 +107,17 @@ def bounding(told: Bounding, columns: Collection[str]) -> str:
     Each person counts for at most 16 rows. Nobody was seen to have more: that is assumed.
     """
     if told.most <= told.rows:
-        unseen = "Nobody was seen to have more" if told.people is not None else "Nobody is said to have more"
+        unseen = "Nobody is said to have more"
+        if told.people is not None:
+            unseen = "Nobody was seen to have more"
         return f"Each person counts for at most {told.rows:,} rows. {unseen}: that is assumed."
-    about = "" if told.people is None else f"; about {told.people:,} ± {told.within:,} people have more"
+    about = ""
+    if told.people is not None:
+        about = f"; about {told.people:,} ± {told.within:,} people have more"
     extra_columns = ", ".join(f"{name}_left_out" for name in columns)
-    where = f" What was added for it is in {extra_columns}." if extra_columns else ""
+    where = ""
+    if extra_columns:
+        where = f" What was added for it is in {extra_columns}."
     return (
         f"Each person counts for at most {told.rows:,} rows{about}. ± allows for what that leaves out if "
         f"nobody has more than {told.most:,}: that is assumed.{where}"
@@ -128,10 +139,10 @@ def text_table(columns: Sequence[str], rows: Rows, right: Collection[str]) -> st
 
 
 def _line(cells: Sequence[str], columns: Sequence[str], widths: Sequence[int], right: Collection[str]) -> str:
-    texts = (
-        _clean(cell).rjust(width) if name in right else _clean(cell).ljust(width)
-        for cell, name, width in zip(cells, columns, widths, strict=True)
-    )
+    texts = []
+    for cell, name, width in zip(cells, columns, widths, strict=True):
+        align = str.rjust if name in right else str.ljust
+        texts.append(align(_clean(cell), width))
     return "  ".join(texts).rstrip()
 
 
