@@ -98,6 +98,7 @@ class Exponentials:
     def floats(self) -> tuple[NDArray[np.float64], float]:
         """The argument of exp is off by at most 4 roundings of at most 745, beyond which
         exp is below 1e-300."""
+        # Cut at 700: e^−700 is below the 1e-280 that a float may be off.
         powers = np.exp(-np.minimum(self.distances.astype(float) * float(self.rate), 700.0))
         return powers if self.multiplicities is None else powers * self.multiplicities, 2e-12
 
@@ -108,4 +109,6 @@ class Exponentials:
         width = bits + (2 * max(times)).bit_length()
         weights = {d: exp_bounds(self.rate * d, width)[0] for d in set(distances)}
         extra = width - bits
+        # m times the 2 units of `exp_bounds` come to less than one after the shift, which drops less than
+        # one.
         return [(m * weights[d]) >> extra for m, d in zip(times, distances, strict=True)], 2

@@ -90,6 +90,7 @@ class NoisyCounts:
 
     def __call__(self, data: Any, *, rng: Random) -> tuple[grid.Whole, ...]:
         counts = self._counts(data)
+        # One vector for all tables: one noise, whose sensitivity is that of all of them together.
         noisy = self._noise(np.concatenate([c.ravel() for c in counts]), rng=rng)
         parts = np.split(noisy, np.cumsum([c.size for c in counts])[:-1])
         return tuple(part.reshape(c.shape) for part, c in zip(parts, counts, strict=True))
@@ -103,6 +104,7 @@ class NoisyCounts:
             ]
             for count, table in zip(counts, self.tables, strict=True):
                 cell = tuple(at[c] for c in table)
+                # A value outside its domain is in no cell, so it moves nothing.
                 if None not in cell:
                     count[cell] += 1
         return counts

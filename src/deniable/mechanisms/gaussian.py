@@ -72,8 +72,10 @@ class Gaussian(NumberMechanism):
             checks.number("epsilon", epsilon, above=0), checks.number("delta", delta, above=0, below=1)
         )
         width = exact(checks.number("sensitivity", sensitivity, above=0))
+        # Continuous noise is where the search starts; the profile of integer noise decides.
         start = accounting.calibrate(GaussianNoise, budget)
         g = chosen(exact(start) * width, granularity, real, _BITS)
+        # The sensitivity in grid units follows from the grid alone: the template tells it.
         template = cls(1 if g is None else g, sensitivity, dimension, g, unit)
         units = template.loss.sensitivity
         sigma = accounting.calibrate(

@@ -107,6 +107,7 @@ def root_up(x: Fraction) -> Number:
     if x.denominator == 1 and root * root == x.numerator:
         return root
     guess = math.sqrt(x)
+    # The decimal that is printed is what a loss states, so that one must be at least √x.
     while exact(guess) ** 2 < x:
         guess = math.nextafter(guess, math.inf)
     return guess
@@ -169,6 +170,7 @@ def clamped_sum(rows: Iterable[Any], lower: Number, upper: Number, g: Number = 1
             "of them."
         )
     units = _units(_entries(rows), step)
+    # Summed as Python integers: no number of rows overflows.
     return Fraction(int(np.clip(units, int(low / step), int(high / step)).sum(dtype=object))) * step
 
 
@@ -186,10 +188,13 @@ def _units(entries: Any, g: Fraction) -> Whole:
     if isinstance(entries, list) and set(map(type, entries)) in ({float}, {int}, {bool}):
         entries = np.array(entries)
     kind = getattr(entries, "dtype", np.dtype(object)).kind
+    # Whole numbers on a grid of whole numbers need no arithmetic; a uint64 may not fit, and goes the exact
+    # way.
     if kind in "iub" and g == 1 and entries.dtype != np.uint64:
         return np.asarray(np.clip(entries.astype(np.int64), -LIMIT, LIMIT))
     if g == Fraction(2) ** exponent(g) and (_is_double(entries) or (kind in "iub" and _fits_float(entries))):
         return _nearest_floats(entries.astype(np.float64), exponent(g))
+    # What no array of doubles holds exactly is read one by one.
     numbers = entries if isinstance(entries, list) else entries.tolist()
     return np.array([_nearest(x, g) for x in numbers], np.int64)
 
@@ -208,7 +213,7 @@ def _is_number(x: Any) -> bool:
         return not isinstance(x, str | bytes) and not math.isnan(x)
     except OverflowError:  # an int beyond all floats
         return True
-    except Exception:
+    except Exception:  # whatever an entry of the data does, it is then no number
         return False
 
 

@@ -114,6 +114,7 @@ class IntegerNoise:
     def draw(self, rng: Random, size: int) -> Whole: ...
     def draw(self, rng: Random, size: int | None = None) -> int | Whole:
         """One draw, or an array of `size` independent ones."""
+        # The scale that the loss states is the one that is drawn, exactly.
         sampler = rng.discrete_laplace if self.family is Family.LAPLACE else rng.discrete_gaussian
         if size is None:
             return sampler(self.scale)

@@ -77,6 +77,8 @@ class Laplace(NumberMechanism):
         eps = exact(checks.number("epsilon", epsilon, above=0))
         delta = exact(checks.number("sensitivity", sensitivity, above=0))
         g = chosen(delta / eps, granularity, real)
+        # The sensitivity in grid units follows from the grid alone, whatever the scale: the template tells
+        # it.
         template = cls(1 if g is None else g, sensitivity, dimension, g, unit)
         return replace(template, scale=plain(template.loss.sensitivity * template.shape.step / eps))
 

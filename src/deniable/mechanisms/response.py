@@ -81,6 +81,7 @@ class RandomizedResponse:
             exact(checks.number("epsilon", epsilon, above=0)),
             len(checks.choices("options", options, at_least=2)),
         )
+        # e^(−ε) is rounded up and the quotient down: both leave less truth than ε allows, never more.
         most = exp_bounds(eps, 120)[1]
         return cls(Fraction((1 << 180) // ((1 << 120) + (k - 1) * most), 1 << 60), options)
 
@@ -105,6 +106,7 @@ class RandomizedResponse:
         """Each index as it is reported: the same work whatever it is, a lie being 1 to k − 1 further
         round."""
         n, k = len(indices), len(self.options)
+        # All three are drawn whatever the value is, so the time of a report says nothing of it.
         honest, further, anything = (
             rng.bernoulli(self.truth, n),
             rng.uniform_integers(k - 1, n),

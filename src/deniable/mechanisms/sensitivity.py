@@ -39,6 +39,7 @@ def count(unit: Unit, *, queries: int = 1) -> Sensitivity:
     Replacing a unit moves a count no further, from all its rows to none. Δ₁ = k, Δ₂ = √k for one row.
     """
     rows, k = checks.rows_of(unit), checks.whole("queries", queries, at_least=1)
+    # k counts that each move by `rows`: √(k·rows²) in L2, rounded up.
     return Sensitivity(rows * k, grid.root_up(Fraction(rows * rows * k)))
 
 

@@ -81,6 +81,7 @@ class GridShape:
     def error(self, noise: IntegerNoise, confidence: float) -> Error:
         """Of the one number, or of the worst coordinate."""
         units = noise.within(tails.per_coordinate(checks.failure(confidence), self.size))
+        # Beside the noise, reading may have moved the coordinate by half a unit.
         within = float((units + Fraction(self.rounding)) * self.step)
         if self.dimension is not None:
             return Error(within, float(confidence), None, "largest")
@@ -159,6 +160,7 @@ def reach(tolerance: Number, given: Number | None, real: bool) -> tuple[Number |
     """
     t = exact(checks.number("tolerance", tolerance, above=0))
     g = chosen(t, given, real, bits=30)
+    # On a grid, reading may add half a unit to what the noise does.
     n = math.ceil(t) if g is None else math.ceil(t / exact(g) - Fraction(1, 2))
     if n < 1:
         raise InvalidParameter(f"Expected tolerance={tolerance} of more than half the granularity {g}.")

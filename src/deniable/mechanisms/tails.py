@@ -164,6 +164,7 @@ def _gaussian_log_mgf(sigma: Fraction, rate: float) -> float:
     x = np.arange(0, math.ceil(s * (39 + rate * s)) + 2, dtype=float)
     # x and −x together: all but 0 count twice.
     log_terms = rate * x - x * x / (2 * s * s) + np.where(x > 0, math.log(2), 0.0)
+    # 1e-10 covers the rounding of the sum and of its logarithm.
     return float(special.logsumexp(log_terms)) - math.log(_gaussian_table(sigma)[2]) + 1e-10
 
 
@@ -186,6 +187,7 @@ def per_coordinate(beta: Fraction, dimension: int) -> float:
     each."""
     if dimension == 1:
         return float(beta) * (1 - 1e-15)
+    # Rounded down: a smaller failure for each coordinate only widens the bound.
     return -math.expm1(math.log1p(-float(beta)) / dimension) * (1 - 1e-12)
 
 
@@ -195,6 +197,7 @@ def quantile(tail: Tail, beta: float, guess: float = 1.0) -> int:
     # Doubling first: a guess that is far too small costs a few tails, not many.
     while tail(high + 1) > beta:
         low, high = high, 2 * high
+    # From here on `high` holds and `low` does not.
     while high - low > 1:
         middle = (low + high) // 2
         if tail(middle + 1) <= beta:
@@ -218,6 +221,7 @@ def largest_scale(tail: Callable[[Fraction], float], beta: float) -> float:
             low = middle
         else:
             high = middle
+    # `low` is the side on which the tail stays within β.
     return _down(low)
 
 

@@ -57,9 +57,12 @@ def exp_bounds(gamma: Fraction, bits: int) -> tuple[int, int]:
         total += -term if n & 1 else term
         n += 1
         term = (term * x >> width) // n
+    # What the series may be off, on either side (first half of the proof).
     low, high = total - (2 * n + 3), total + (2 * n + 3)
     for _ in range(halvings):
+        # Outward at every squaring, so that the bracket holds the number throughout.
         low, high = low * low >> width, -(-high * high >> width)
+    # exp(−gamma) ≤ 1, so the upper end need not exceed 2^bits.
     return low >> (width - bits), min(-(-high >> (width - bits)), 1 << bits)
 
 
@@ -95,6 +98,7 @@ def is_below(source: BitSource, u: int, bits: int, x: Bounds) -> bool:
     """Whether U < x, where U is the uniform whose first `bits` bits are `u`."""
     while True:
         low, high = x(bits)
+        # For integers u < low is u + 1 ≤ low: all of U's interval lies below x.
         if u < low:
             return True
         if u >= high:
@@ -123,6 +127,7 @@ def invert(source: BitSource, u: int, bits: int, cumulative: Cumulative) -> int:
     """
     while True:
         low, slack = cumulative(bits)
+        # low(k) + slack ≤ u proves c(k) ≤ U, and u < low(k + 1) proves U < c(k + 1).
         k = bisect_right(low, u - slack)
         if k < len(low) and u < low[k]:
             return k
@@ -143,6 +148,7 @@ def normalized(parts: Sequence[int], total: int, slack: int, rest: int, bits: in
 def weighted(gammas: Sequence[Fraction]) -> Cumulative:
     """Cumulative probabilities of the finite law P(k) ∝ exp(−gammas[k]). Each weight is
     off by at most 2 units."""
+    # Measured from the least exponent the largest weight is 1, and no sum is lost to rounding.
     least = min(gammas)
 
     def cumulative(bits: int) -> tuple[list[int], int]:
@@ -150,6 +156,7 @@ def weighted(gammas: Sequence[Fraction]) -> Cumulative:
         weights = {gamma: exp_bounds(gamma - least, width)[0] for gamma in set(gammas)}
         sums = list(accumulate(weights[gamma] for gamma in gammas))
         low, slack = normalized(sums[:-1], sums[-1], 2 * len(gammas), 0, bits)
+        # The last cumulative probability is 1, exactly.
         return [*low, 1 << bits], slack
 
     return cumulative

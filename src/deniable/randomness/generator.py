@@ -168,6 +168,7 @@ class Generator(ABC):
     def _below(self, bound: int, n: int) -> Integers:
         """Words below the largest multiple of `bound`, reduced; the others are drawn again."""
         words = max(1, -(-(bound - 1).bit_length() // 64))
+        # Below a whole multiple of `bound` every remainder is equally likely.
         top = (1 << 64 * words) // bound * bound
         values = self._long_words(n, words, wide=bound > 1 << 63)
         bad = np.flatnonzero(values >= top) if top < 1 << 64 * words else np.empty(0, np.int64)
@@ -188,6 +189,7 @@ class Generator(ABC):
         keys = keys[order]
         starts = np.flatnonzero(np.diff(keys, prepend=~keys[:1]))
         if len(starts) < n:
+            # Equal keys are put in a uniform order by fresh bits, whatever the sort did with them.
             for start, end in zip(starts, [*starts[1:], n], strict=True):
                 if end - start > 1:
                     order[start:end] = np.sort(order[start:end])[self._order(end - start, word)]
@@ -284,6 +286,7 @@ class SecureRandom(Generator):
         """Take a fresh key and wipe all values that were drawn ahead with the old one."""
         with self._lock:
             self._wipe()
+            # Key and nonce are new together, so no counter is ever run twice under one key.
             self._cipher = _aes(os.urandom(32), modes.GCM(os.urandom(12)))
             self._used = 0
             self._process = os.getpid()

@@ -79,6 +79,7 @@ class NoiseSampler:
             return unfold(index) if self.signed else index
         values, hits = self._propose(source, n)
         places = np.flatnonzero(~hits)
+        # What is refused is drawn anew as a whole: block, place and sign.
         while len(places):
             again, hits = self._propose(source, len(places))
             if again.dtype != values.dtype:
@@ -94,6 +95,7 @@ class NoiseSampler:
             if self.signed
             else uniform_bits(source, self.shift, n) << 1
         )
+        # Different bits of one uniform word, so sign and place are independent.
         sign, place = place & 1, place >> 1
         inside = place + sign
         hits = self._accept(source, block, inside)
@@ -136,6 +138,7 @@ class NoiseSampler:
         limit = one_minus_exp(gamma)
         below = v * HALF
         hits = below >= limit + HALF
+        # Above 1 the polynomial is not proved.
         unsure = ~hits & (below + HALF > limit - HALF) | (gamma > 1)
         for i in np.flatnonzero(unsure):
             exponent = self._exponent(int(block[i]), int(inside[i]))

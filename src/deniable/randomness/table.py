@@ -83,6 +83,7 @@ class Table:
         """The index for each value of the first `cell` bits; −1 where a threshold lies in that cell."""
         cells = (self.thresholds >> np.uint64(self.word - self.cell)).astype(np.int64)
         inside = np.bincount(cells, minlength=1 << self.cell)
+        # No threshold inside a cell: all uniforms that begin with it have one index.
         return np.where(inside == 0, np.cumsum(inside), -1)
 
     def draw(self, source: BitSource, n: int) -> NDArray[np.int64]:
@@ -95,6 +96,7 @@ class Table:
         """Indices of the uniforms that begin with `cells`."""
         index = self.guide.take(cells)
         open_ = np.flatnonzero(index < 0)
+        # The same uniforms go on: the bits that did not decide are kept, and more follow them.
         later = source.bits(len(open_)) >> np.uint64(WORD - self.word + self.cell)
         index[open_] = self.search(
             source, cells[open_].astype(np.uint64) << np.uint64(self.word - self.cell) | later
@@ -104,6 +106,7 @@ class Table:
     def search(self, source: BitSource, u: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Indices of the uniforms whose first `word` bits are `u`."""
         index = np.searchsorted(self.thresholds, u, side="right").astype(np.int64)
+        # Equal first bits settle nothing, so these uniforms get more.
         for i in np.flatnonzero(self.thresholds[np.maximum(index - 1, 0)] == u):
             index[i] = invert(source, int(u[i]), self.word, self.law.cumulative)
         return index
@@ -117,6 +120,7 @@ def _floors(law: Law, word: int) -> list[int]:
         floors = [x >> guard for x in low]
         if top in floors:
             end = floors.index(top)
+            # A floor is certain where both ends of its bracket have it; else more guard bits.
             if all(x + slack >> guard == floor for x, floor in zip(low[:end], floors[:end], strict=True)):
                 return floors[: end + 1]
         guard += WORD

@@ -66,6 +66,8 @@ def reach(loss: Loss) -> Fraction:
         case Composed(parts):
             return sum((reach(part) for part in parts), Fraction(0))
         case Parallel(parts, replace):
+            # A unit replaced within a part may move its answer out and back in on the other side: twice as
+            # far.
             return max((2 if replace and _moves(part) else 1) * reach(part) for part in parts)
         case Grouped(size, of):
             return reach(of) * (size if _moves(of) else 1)
@@ -83,6 +85,7 @@ def reach(loss: Loss) -> Fraction:
 
 def _sampled(loss: Sampled) -> Fraction:
     inner, rate = reach(loss.of), exact(loss.rate)
+    # Of batches in a shuffled order nothing is known from below.
     if loss.scheme is SHUFFLED:
         return Fraction(0)
     if inner > LARGE:  # ln(1 + q(e^ε − 1)) ≥ ε − ln(1/q)

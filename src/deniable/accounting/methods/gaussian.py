@@ -68,6 +68,7 @@ def epsilon_of(mu: float, delta: float) -> float:
             low = middle
         else:
             high = middle
+    # `high` is the side on which δ holds.
     return up(high)
 
 
@@ -82,6 +83,7 @@ def epsilon(loss: Loss, delta: Number) -> float:
         if square:
             return math.inf
         return 0.0
+    # μ is rounded up and δ down: both make ε larger.
     return epsilon_of(up(math.sqrt(ceil_float(square)), 4 * ULP), left)
 
 
@@ -135,6 +137,7 @@ def analytic_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
             low = middle
         else:
             high = middle
+    # `low` is a μ that holds; σ = Δ/μ is rounded up.
     return up(sensitivity / low)
 
 

@@ -118,6 +118,7 @@ def grouped(size: int, pair: Pair) -> Pair:
     if not delta or size == 1:
         return size * epsilon, delta
     if size * epsilon > LARGE:
+        # e^{kε} would have more digits than a bound is worth; δ = 1 always holds.
         return size * epsilon, Fraction(1)
     if epsilon == 0:
         return epsilon, min(size * delta, Fraction(1))

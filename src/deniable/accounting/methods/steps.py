@@ -56,6 +56,7 @@ def best_split(
             cache[log_each] = _at(flatten(loss, min(1.0, math.exp(log_each)), noise), delta, rough or total)
         return cache[log_each]
 
+    # The search starts from equal shares of all of δ.
     place = math.log(delta) - math.log(_count(loss))
     for width, points in ((8.4, 6), (1.4, 4), (0.35, 3), (0.1, 2)):
         place = min((place + width * i / points for i in range(-points, points + 1)), key=value)

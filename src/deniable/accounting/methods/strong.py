@@ -128,6 +128,7 @@ def _listed(steps: Steps, left: float) -> float:
     loss, log_p, slack = _outcomes(steps)
     order = np.argsort(-loss, kind="stable")
     loss, log_p = loss[order], log_p[order]
+    # P is rounded up and Q down, so that their quotient bounds e^ε from above.
     p = np.cumsum(np.exp(log_p)) * (1 + slack)
     log_q = np.logaddexp.accumulate(log_p - loss) - slack * (1 + 1e-3) - 4 * ULP * abs(float(loss[0]))
     above = p > left

@@ -77,6 +77,7 @@ def epsilon(loss: Loss, delta: Number) -> float:
     total = rho(core)
     left = 0.0
     if failure < 1:
+        # δ = failure + (1 − failure)·left: what the concentrated core may use, rounded down.
         left = floor_float((share(delta) - failure) / (1 - failure))
     if left <= 0 or math.isinf(total):
         if total == 0 and share(delta) >= failure:
@@ -112,10 +113,12 @@ def _options(loss: ResponseNoise) -> float:
     upper one, and beyond the last D_α ≤ ε.
     """
     epsilon, truth = ceil_float(exact_epsilon(loss)), float(loss.truth)
+    # The zeros are real where (k − 2)r ≤ c; a little inside, so that rounding cannot claim it.
     if loss.options - 2 <= 2 * math.exp(epsilon / 2) * (1 - 1e-9):
         lie = (1 - truth) / (loss.options - 1)
         return min(up((truth - lie) * epsilon + 1e-16 * epsilon), response(epsilon))
     orders = np.exp(0.002 * np.arange(1, 4000))
+    # D at the upper order over the lower one of each step: one ratio of the grid.
     steepest = np.max(curve(loss, orders) / orders) * math.exp(0.002)
     return min(up(max(float(steepest), epsilon / orders[-1])), response(epsilon))
 
@@ -124,7 +127,9 @@ def _laplace(epsilon: float, y: float) -> float:
     """ε − (1 − e^{−ε})·y/sinh y with y = 1/s; ε − 1 + e^{−ε} for continuous noise, y =
     0. No term cancels the other below."""
     if epsilon < 1e-4:
+        # The terms would cancel to ε²/2; the bound for every ε-DP mechanism is as good there.
         return response(epsilon)
+    # 1 − y/sinh y is at most y²/6 and at most 1: for where sinh cancels or overflows.
     lattice = (math.sinh(y) - y) / math.sinh(y) if 1e-2 < y < 500 else min(y * y / 6, 1.0)
     return min(up(epsilon + math.expm1(-epsilon) - math.expm1(-epsilon) * lattice, 1e-10), response(epsilon))
 

@@ -111,6 +111,7 @@ def _moved(node: Loss, up: int, grid: NoiseGrid) -> Loss | None:
     if grid.parts:
         s = _atom(node)
     if s is not None:
+        # s is the inverse of the noise: a larger one reveals no less, a smaller one no more.
         count = math.floor(s * grid.parts) if up else math.ceil(s * grid.parts)
         if count:
             return _with_atom(node, Fraction(count, grid.parts))
@@ -140,6 +141,7 @@ def _near(x: Fraction, ratio: float, up: int) -> float:
     """The grid's number at or below x, or the one above; by comparison with x itself, so
     that no rounding can cross it."""
     step = math.floor(math.log(float(x)) / math.log(ratio))
+    # The logarithm is a guess; these comparisons are exact.
     while exact(ratio**step) > x:
         step -= 1
     while exact(ratio ** (step + 1)) <= x:

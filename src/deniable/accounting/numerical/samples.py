@@ -60,6 +60,7 @@ def allocated(inside: KnownPairs, steps: int) -> KnownPairs:
     """A pass whose single step is `inside`, both its orders alike."""
     if inside.upper is None or steps == 1:
         return inside
+    # Every loss is 0: neither one step nor a pass of them reveals anything.
     if isinstance(inside.upper, Finite) and not inside.upper.losses.any():
         return inside
     lowers = tuple(_allocated(pair, steps, upper=False) for pair in inside.lowers)
@@ -81,6 +82,7 @@ def capped(inside: KnownPairs, twice: KnownPairs, rate: float, cap: int, rows: i
     passing = over(cap, rows, rate)
     if passing in (0, 1):
         return KnownPairs(mix(twice.upper if passing else inside.upper, rate), lowers)
+    # `passing` is rounded up: weight moves to the pair that dominates the other, never away from it.
     parts = ((1 - passing, mix(inside.upper, rate)), (passing, mix(twice.upper, rate)))
     return KnownPairs(Either(parts), lowers)
 
@@ -143,6 +145,7 @@ def counts(trials: int, rate: float) -> tuple[int, Array]:
     above = np.cumprod((trials - up) / (up + 1) * odds)
     below = np.cumprod(down / (trials - down + 1) / odds)
     weights = np.concatenate([below[::-1], [1.0], above])
+    # What was cut off weighs less than a rounding, so the kept weights stand for all.
     weights /= weights.sum()
     places = np.flatnonzero(weights > RARE / (len(weights) + 1))
     return mode - len(down) + int(places[0]), weights[places[0] : places[-1] + 1]

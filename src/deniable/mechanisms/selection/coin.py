@@ -114,6 +114,7 @@ class Likelihood:
         a, b = float(self.a), float(self.b)
         logs = a * heads + b * tails
         off = 2.0**-48 * (a * (1 + np.abs(heads).max()) + b * (1 + np.abs(tails).max())) + 1e-12
+        # e^−700 is below what a float may be off (1e-280); an error of 1 sends `draw` on to the brackets.
         return np.exp(np.maximum(logs - logs.max(), -700.0)), float(off) if off < 1e-3 else 1.0
 
     def brackets(self, bits: int) -> tuple[Sequence[int], int]:

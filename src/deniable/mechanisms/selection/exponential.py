@@ -108,6 +108,7 @@ class PermuteAndFlip:
         low, high = 0.0, math.log(max(1.0, 2 * n / beta))
         while high - low > 1e-9 * high:
             middle = (low + high) / 2
+            # `high` stays on the side that holds, with room for the rounding of the tail.
             if _flip_tail(n, math.exp(-middle)) <= beta * (1 - 1e-9):
                 high = middle
             else:
@@ -178,6 +179,7 @@ def _rate(choice: Any) -> Fraction:
 
 
 def _scores(data: Any, candidates: tuple[Any, ...], sensitivity: Number) -> grid.Whole:
+    # The sensitivity is a whole number of units, so rounding to the grid does not enlarge it.
     return grid.read(data, len(candidates), exact(sensitivity) / RESOLUTION)
 
 

@@ -68,6 +68,7 @@ class NoisyMax:
 
     def __call__(self, data: Any, *, rng: Random) -> Any:
         scores = grid.read(data, len(self.candidates), self._grid)
+        # Ties are broken by a uniform order, not by a candidate's place.
         order = rng.permutation(len(self.candidates))
         noisy = grid.add(scores, self._noise.draw(rng, len(self.candidates)))
         return self.candidates[int(order[np.argmax(noisy[order])])]
@@ -78,5 +79,6 @@ class NoisyMax:
 
     @cached_property
     def _noise(self) -> IntegerNoise:
+        # Unless all move one way, two scores may part by twice the sensitivity.
         change = (1 if self.monotone else 2) * RESOLUTION
         return laplace(Fraction(change) / exact(self.epsilon), change)

@@ -95,6 +95,7 @@ class SparseVector:
     def question_scale(self) -> Fraction:
         """The scale of ν in score units, from the rest of a run's ε."""
         rest = exact(self.run_loss.epsilon) - RESOLUTION / self.threshold_scale
+        # Unless all move one way, question and threshold may move against one another.
         return (1 if self.monotone else 2) * RESOLUTION / rest
 
     @property
@@ -128,6 +129,7 @@ class Runs(Conversing):
                 f"This conversation has said yes {m.runs} times and is over. Open another one."
             )
         if self._threshold is None:
+            # Each run has a threshold of its own noise: a yes ends what the last one may protect.
             self._threshold = self._units(m.threshold) + self._threshold_noise.draw(self._rng)
         answer = self._units(_answer(question, self._data))
         is_above = answer + self._question_noise.draw(self._rng) >= self._threshold

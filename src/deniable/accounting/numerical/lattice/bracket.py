@@ -115,6 +115,7 @@ def plan(terms: Sequence[Term], state: Steering, slack: float | None, tolerance:
     in ε, else tolerance·ε."""
     times = sum(t for _, t in terms)
     first = state.passes == 1
+    # `curves` charges times·tail to δ, so the share is divided by the number of steps.
     tail = (TAIL if first else 2e-4) * state.delta / times
     sketches = (
         state.sketches if first and state.sketches else tuple(sketch(pair, t, tail) for pair, t in terms)
@@ -122,6 +123,7 @@ def plan(terms: Sequence[Term], state: Steering, slack: float | None, tolerance:
     state.split = state.split or (state.noise > NOISY and times > 1)
     cut = math.inf
     if state.split:
+        # Two jumps or more are charged ½(Σ times·P(L > cut))², here about 1e-4 of δ.
         cut = _cut(sketches, math.sqrt(2e-4 * state.delta))
     if cut < math.inf:
         pieces = _pieces(sketches, cut, state.epsilon)
@@ -267,18 +269,24 @@ def curves(terms: Sequence[Term], plan: PassPlan) -> tuple[BoundCurve, BoundCurv
     _within_reach(terms, plan.tail)
     laws = discretise_all(terms, plan)
     _check(terms, laws.upper, plan.tail)
+    # 1 − Π(1 − mᵢ)^tᵢ without cancelling: that any step reveals outright.
     exposure = -math.expm1(sum(t * math.log1p(-min(infinite_mass(p), 1 - U)) for p, t in terms))
+    # Slack is mass that a pair left out: above, it counts as revealed, step by step.
     tails = times * plan.tail + sum(t * pair.slack for pair, t in terms)
     exponent = max(float(np.abs(law.losses[[0, -1]]).max()) for law, _ in laws.upper) * max(
         piece.theta for piece in plan.pieces
     )
+    # Each step's masses are off by r (T5), and e^(θ·loss) by its exponent in ulp; the errors of all steps
+    # multiply.
     r = relative(laws.reach)
     safe = math.exp(times * (r + 4 * U * (8 + exponent)))
+    # Ends of cells are off by r as well, and a sum of losses by that of every step.
     shift = 2 * times * r
     above, twice = _sums(laws.upper, plan, None)
     upper = BoundCurve(above, 1, safe, shift, exposure * (1 + 16 * U) + tails + twice)
     if laws.lower is None:
         return upper, None
+    # Below, what is left out (tails, second jumps) only lowers the curve, so nothing is added for it.
     below, _ = _sums(laws.lower, plan, above)
     return upper, BoundCurve(below, -1, safe, shift, exposure * (1 - 16 * U))
 
@@ -318,6 +326,7 @@ def _sums(
         mass = float(high.mass.sum())
         if mass > 0:
             jumping += times * mass
+            # One step of this term jumps, its others stay low; `times` ways to choose it are the log_weight.
             rest = [b for k, b in enumerate(bulk) if k != i] + ([(low, times - 1)] if times > 1 else [])
             jump_parts = [*rest, (high, 1)]
             out.append(
@@ -339,6 +348,7 @@ def _halves(law: LossLaw, cut: float) -> tuple[LossLaw, LossLaw]:
 def tops(terms: Sequence[Term]) -> float:
     """Σ of the largest finite losses: no ε above it is ever needed beyond what is revealed outright."""
     total = sum(times * max(0.0, pair.span(0.0)[1]) for pair, times in terms)
+    # Rounded up: it stands as an upper bound.
     return total * (1 + 4 * U)
 
 

@@ -113,6 +113,7 @@ def log_moment(s: float, parts: Sequence[tuple[Array, Array, int]]) -> float:
     for weight, place, times in parts:
         z = s * place
         top = float(z.max())
+        # The largest exponent is taken out: no term overflows, and the one that counts keeps its digits.
         z -= top
         np.exp(z, out=z)
         total += times * (top + math.log(float(weight @ z)))
@@ -231,6 +232,7 @@ def _window(
     for sign, slope in zip((-1, 1), slopes or (None, None), strict=True):
         # Every s is a valid Chernoff parameter: one of a coarse law, or of a like composition, will do.
         s = slope if slope is not None else _slope(coarse, sign, goal, variance)
+        # No sum lies beyond the ends of all laws, whatever Chernoff says.
         far = sum(t.times * float(t.away[-1] if sign > 0 else -t.away[0]) for t in tilted) + 1
         ends.append(mean + sign * min((goal + log_moment(sign * s, full)) / s, far))
         exponents.append(s)
@@ -295,11 +297,13 @@ def _by_fft(
         norm = float(np.linalg.norm(t.weight))
         error += rho * t.times * norm
         growth += 2 * t.times * (rho * math.sqrt(size) * norm + len(t.weight) * U)
+        # Frequencies whose power stays below e^−45 are left at 0; the error has e^−45 a part for them.
         keep = np.abs(f) > math.exp(-NEGLIGIBLE / t.times)
         power = np.zeros_like(f)
         power[keep] = _power(f[keep], t.times)
         total = power if total is None else total * power
     y = np.roll(fft.irfft(total, size), -(low % size))
+    # From here on the kernel's weight is below e^−45, the last term of the error.
     count = min(size, int(NEGLIGIBLE / (theta * dt)) + 2)
     a = dt * np.arange(count)
     w = np.exp(-theta * a) * -np.expm1(-a)
@@ -404,6 +408,7 @@ def _direct(
     fall, rest = -real(theta) * real(dt), -real(dt)
     transform = np.exp(fall + 1j * turn) * -np.expm1(rest) / (expm1(fall, turn) * expm1(fall + rest, turn))
     gw = g * transform * (2 / real(size))
+    # Every frequency but 0 stands for its conjugate too.
     gw[0] /= 2
     error = float(np.abs(gw) @ (spoilt + (8 * k + 32) * u)) + math.exp(-NEGLIGIBLE) * float(abs(transform[0]))
 
@@ -465,6 +470,7 @@ def _frequencies(
     z = np.exp(1j * phi * (shift - t.index)).astype(cplx)
     current = t.weight.astype(cplx)
     out = np.empty(band + 1, cplx)
+    # One rounding more with each k: `_direct` charges the k-th frequency for k of them.
     for k in range(band + 1):
         out[k] = current.sum()
         current *= z

@@ -30,6 +30,8 @@ class BoundCurve:
         """The bound on δ at ε: between nodes the chord, in e^ε, of two bounds (δ is
         convex there, the law's own linear)."""
         first = self.parts[0]
+        # Losses may be off by `shift`: read that far to the left, where δ is larger, or to the right, for
+        # below.
         at = epsilon - self.sign * self.shift
         j = math.floor((at - first.base) / first.dt)
         left, right = self.node(j, self.sign), self.node(j + 1, self.sign)
@@ -44,6 +46,7 @@ class BoundCurve:
         left = delta - self.beyond
         if left <= 0:
             return math.inf
+        # Rounding may have moved the curve by a factor `safe`: the δ to meet is smaller above, larger below.
         root = self.solve(left / self.safe if self.sign > 0 else left * self.safe, self.sign)
         return max(0.0, root + self.sign * self.shift)
 
@@ -86,6 +89,7 @@ class BoundCurve:
             if sign > 0:
                 return math.inf
             return first.base + high * first.dt
+        # The chord is linear in e^ε, as in `delta`, so its root has a closed form.
         low, a, b = self._close(low, high, a, b, target, sign)
         return max(
             0.0, first.base + low * first.dt + math.log1p(math.expm1(first.dt) * (a - target) / (a - b))

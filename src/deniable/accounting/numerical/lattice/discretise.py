@@ -108,6 +108,7 @@ def discretise(
     if sparse(pair):
         return _few(atoms, offset, dt, index, on)
     high = max(high, float(atoms[0].max(initial=-math.inf)))
+    # A node too many at either end, rather than one too few by the rounding of a quotient.
     first, last = math.floor((low - offset) / dt - 1e-9), math.ceil((high - offset) / dt + 1e-9) + 1
     nodes = thin(first, last) if thin is not None else np.arange(first, last + 1)
     nodes = _with(nodes, index[on])
@@ -134,6 +135,7 @@ def discretise(
         float(pair.cells(np.array([-np.inf, cells.losses[0]]))[0][0])
         + off[1][off[0] <= cells.losses[0]].sum()
     )
+    # A law needs masses ≥ 0: where the gaps of T2 broke convexity the curve is lowered, never raised.
     lower = _convex(below, cells.x) if (below < 0).any() else below
     return LossLaw(offset, dt, nodes, above), None if lower is None else LossLaw(offset, dt, nodes, lower)
 
@@ -235,6 +237,8 @@ class Cells:
     def upper(self) -> Array:
         """T1: of a cell's P mass, (p − x·q)/(1 − e^−w) goes to the upper end, the rest to the lower."""
         p, q = self.p[0::2] + self.p[1::2], self.q[0::2] + self.q[1::2]
+        # e^low·q ≤ p ≤ e^high·q in a cell, so the share lies in [0, p] already: the clip is for rounding
+        # alone.
         rise = np.clip((p - self.x[:-1] * q) / -np.expm1(-np.diff(self.losses)), 0, p)
         return _spread(p, rise)
 

@@ -35,6 +35,7 @@ def delta_of_one(pair: Pair, epsilon: float) -> tuple[float, float]:
 def epsilon_of_one(pair: Pair, delta: float) -> tuple[float, float]:
     """Bounds on ε at δ for one release: the root of the computed curve, then both sides
     moved until they are certain."""
+    # Above, slack counts as revealed and uses up δ; below it proves nothing, so δ itself is met there.
     room = delta - pair.slack
     if room <= 0:
         return 0.0, math.inf
@@ -50,6 +51,7 @@ def epsilon_of_one(pair: Pair, delta: float) -> tuple[float, float]:
         root = float(
             optimize.brentq(lambda e: height(pair, e, 0) - delta, low, high, xtol=1e-300, rtol=1e-12)
         )
+    # The root is a proposal; from here on only heights with their rounding count.
     lower, step = root, 1e-11 * root + 1e-300
     while lower > 0 and height(pair, lower, -1) <= delta:
         lower, step = max(0.0, lower - step), 4 * step
@@ -58,5 +60,6 @@ def epsilon_of_one(pair: Pair, delta: float) -> tuple[float, float]:
         upper, step = upper + step, 4 * step
         if upper > FAR:
             return max(0.0, lower - 4 * relative(root)), math.inf
+    # Where a loss lies is known to `relative` only (T5): both ends move outward by a multiple of it.
     shift = 4 * relative(root)
     return max(0.0, lower - shift), upper + shift

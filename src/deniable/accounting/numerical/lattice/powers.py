@@ -93,6 +93,7 @@ def power(pair: Pair, runs: int) -> Finite:
     ways = np.array([_multinomial(row) for row in counts.tolist()])
     total = counts @ losses[finite]
     order = np.argsort(total, kind="stable")
+    # Products under each measure for itself: neither is derived from the other by a rounded ratio.
     masses = [ways * np.prod(mass[finite] ** counts, axis=1) for mass in (p, q)]
     # What only one of the two measures can say is said in one of the runs or in none.
     exposures = [

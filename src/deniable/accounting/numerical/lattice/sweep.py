@@ -34,6 +34,7 @@ def profile_bounds(
             upper = np.maximum(upper, [side.upper for side in sides])
         if direction.is_lower:
             lower = np.maximum(lower, [side.lower for side in sides])
+    # Both sides are proved, so rounding alone can cross them.
     return np.minimum(lower, upper), upper
 
 
@@ -44,8 +45,10 @@ def _sweep(direction: CaseSide, epsilons: Array, count: int) -> list[CaseSide]:
     for i, centre in enumerate(centres):
         state = Steering(1.0, float(centre))
         probe = replace(direction, state=state)
+        # There is no second look, so tail and window are those of a second pass at once.
         state.passes = 2
         low, high = centres[max(i - 1, 0)], centres[min(i + 1, len(centres) - 1)]
+        # Each composition bounds δ at every ε: a point takes the best of those around it.
         near = [k for k, epsilon in enumerate(epsilons) if low <= epsilon <= high]
         if start_delta(probe, float(centre)):
             for k in near:

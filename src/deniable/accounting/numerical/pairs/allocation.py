@@ -132,6 +132,7 @@ def _single(pair: Pair, side: Side) -> tuple[RatioSum, float, float]:
     beyond_p, beyond_q = (float(m[0]) for m in pair.cells(np.array([math.log(last), np.inf])))
     exposure = float(pair.atoms[1][np.isposinf(pair.atoms[0])].sum())
     error = relative(max(abs(low), abs(high)))
+    # Slack may be mass of either measure, so both carry it.
     tail_mass, tail_moment = beyond_q + pair.slack, beyond_p + exposure + pair.slack
     return RatioSum(1, values, mass, tail_mass, tail_moment, error), variance, step
 
@@ -208,6 +209,7 @@ def _cell(grid: SumGrid, edges: Array, values: Array) -> Indices:
 def _trimmed(values: Array, mass: Array, count: int, spread: bool) -> tuple[Array, Array, float, float]:
     """Less than TAIL at the top is revealed (what that is worth: `lost`, `carried`); as
     little at the bottom is merged."""
+    # The mass under Q and, with the ratio, under P: what is cut off is light for both.
     heavy = mass * (1 + values / count)
     top = np.cumsum(heavy[::-1])[::-1] > TAIL
     tail_mass, tail_moment = float(mass[~top].sum()), float((mass * values)[~top].sum())
@@ -229,6 +231,7 @@ def _trimmed(values: Array, mass: Array, count: int, spread: bool) -> tuple[Arra
 
 def _pair(total: RatioSum, upper: bool) -> Pair:
     ratio = total.values / total.count
+    # Both measures may be off by `error`, relatively: `Sided` moves each by twice that to the safe side.
     off = 2 * total.error
     with np.errstate(divide="ignore"):
         losses = np.log(ratio)

@@ -52,6 +52,7 @@ def above(epsilon: float, times: int) -> Finite:
     for _ in range(times):
         heights = _worst(_extended(heights, parts, dt), parts, dt)
     losses = dt * np.arange(len(heights))
+    # The curve is convex, so the chord to its end lies above the heights that are left out.
     solid = heights > np.exp(losses - FAINT)
     solid[-1] = True
     last = epsilon * times
@@ -91,6 +92,7 @@ def _worst(rest: Array, parts: int, dt: float) -> Array:
         height = share * (left_high + up * g) + (1 - share) * (right_high + up_right * g)
         np.maximum(best, height, out=best)
     best[-1] = 0.0
+    # Rounded up, and off the range of subnormal numbers: the heights must dominate.
     return np.where(best > 0, np.maximum(best * (1 + 64 * U), 1e-250), 0.0)
 
 
@@ -169,6 +171,7 @@ def _tangents(tails: Array, dt: float) -> Finite:
             place.pop()
     p, q = -np.diff(tails[:, nodes], axis=1)
     losses = np.array(place)
+    # What neither side has lies at loss 0, where it reveals nothing.
     middle = max(0.0, 1 - float(tails[:, 0].sum()))
     return Sided.of(
         np.concatenate([-losses[::-1], [0.0], losses]),

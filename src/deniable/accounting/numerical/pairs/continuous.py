@@ -223,6 +223,7 @@ class Range(Shape):
 
     def cells(self, losses: Array) -> Masses:
         y = np.clip(losses, -self.epsilon, self.epsilon)
+        # By expm1 of the width, as for Laplace noise: thin cells do not cancel.
         half, total = np.diff(y) / 2, -math.expm1(-self.epsilon)
         return (
             np.exp((y[:-1] - self.epsilon) / 2) * np.expm1(half) / total,
@@ -291,6 +292,7 @@ class SampledShape(Shape):
 
     def inner(self, losses: Array) -> Array:
         """The loss before sampling, −∞ at and below log(1 − rate)."""
+        # As in `outer`, the other way round: each formula where it keeps its digits.
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             high = losses - math.log(self.rate) + np.log1p(-(1 - self.rate) * np.exp(-np.maximum(losses, 1)))
             low = np.log1p(np.expm1(np.minimum(losses, 1)) / self.rate)

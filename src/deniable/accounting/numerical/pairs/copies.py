@@ -62,6 +62,7 @@ def _heights(losses: Array, sigma: float, w: Array, shifts: Array) -> Array:
     p, q = ndtr(0.5 / s - s * at), ndtr(-0.5 / s - s * at)
     with np.errstate(over="ignore", invalid="ignore"):
         height = np.maximum(p - np.where(q > 0, np.exp(at) * q, 0.0), 0.0)
+    # Rounded up: p errs by `relative` of itself, and e^at·q ≤ p by no more than that.
     return np.asarray((height + 16 * relative(REACH) * p) @ w[1:])
 
 
@@ -77,6 +78,7 @@ def _spare(losses: Array, sigma: float, w: Array, shifts: Array) -> Array:
 
     while (short := used(high)[1] < room).any():
         high[short] *= 2
+    # Halving keeps `low` on the side where the room is not used up.
     for _ in range(60):
         middle = 0.5 * (low + high)
         over = used(middle)[1] > room

@@ -54,6 +54,7 @@ class Either(Shape):
         return p, q
 
     def span(self, tail: float, weight: float = 1.0) -> tuple[float, float]:
+        # The tail of a pair counts by its weight, and all parts share `tail`.
         spans = [pair.span(min(tail / (len(self.parts) * part), 1.0), weight) for part, pair in self.parts]
         return min(low for low, _ in spans), max(high for _, high in spans)
 

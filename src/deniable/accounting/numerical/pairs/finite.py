@@ -101,6 +101,7 @@ def approximate(epsilon: float, delta: float) -> Finite:
     keep = 1 - delta
     high, low = keep / (1 + math.exp(-epsilon)), keep * math.exp(-epsilon) / (1 + math.exp(-epsilon))
     losses, p, q = np.array([-epsilon, epsilon]), np.array([low, high]), np.array([high, low])
+    # At ε = 0 the two outcomes are one.
     if epsilon == 0:
         losses, p, q = np.array([0.0]), np.array([keep]), np.array([keep])
     if delta > 0:
@@ -115,6 +116,7 @@ def approximate(epsilon: float, delta: float) -> Finite:
 def answers(truth: float, options: int) -> Finite:
     """Randomized response among k answers: the two values in question at ±ε, the other k − 2 at loss 0."""
     lie = (1 - truth) / (options - 1)
+    # By the quotient where it is near 1, by logarithms where it could overflow.
     epsilon = math.log(truth / lie) if truth < 0.5 else math.log(truth) - math.log(lie)
     if epsilon <= 0:
         return approximate(0.0, 0.0)
@@ -190,6 +192,7 @@ def product(first: Finite, second: Finite) -> Finite:
     with np.errstate(invalid="ignore"):
         losses = np.add.outer(first.losses, second.losses).ravel()
     p, q = np.multiply.outer(first.p, second.p).ravel(), np.multiply.outer(first.q, second.q).ravel()
+    # ∞ − ∞: an outcome that only P can have meets one that only Q can have, so neither has both.
     losses[np.isnan(losses)] = np.inf
     order = np.argsort(losses, kind="stable")
     order = order[(p + q)[order] > 0]

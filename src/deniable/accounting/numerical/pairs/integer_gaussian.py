@@ -36,6 +36,7 @@ def of_variance(variance: Fraction, sensitivity: Fraction) -> Gaussian | None:
     eta = math.log(6.1) + 2 * math.log(sensitivity) - math.log(LEFT)
     left = variance - Fraction(eta / (2 * math.pi**2) * (1 + 1e-9))
     if left > 0:
+        # Less noise dominates more: rounded down, past the error of the root.
         return Gaussian(math.sqrt(left / sensitivity**2) * (1 - 2.0**-50), LEFT)
     return None
 
@@ -43,6 +44,7 @@ def of_variance(variance: Fraction, sensitivity: Fraction) -> Gaussian | None:
 def wider(variance: Fraction, shift: int) -> Gaussian:
     """A pair that is a post-processing of integer noise of `variance` ≥ 100², in one
     coordinate shifted by `shift`."""
+    # More noise is dominated: rounded up.
     return Gaussian(math.sqrt((variance + WIDE) / shift**2) * (1 + 2.0**-50))
 
 

@@ -144,6 +144,7 @@ class GaussianMixture(Shape):
         for start in range(0, len(x), BLOCK):
             part = slice(start, start + BLOCK)
             terms = logs + (np.multiply.outer(x[part], s) - 0.5 * s * s) / self.sigma**2
+            # The largest term is taken out, so that no exponential overflows.
             top = terms.max(axis=-1, keepdims=True)
             share = np.exp(terms - top)
             total = share.sum(axis=-1)
@@ -185,6 +186,7 @@ class GaussianMixture(Shape):
         z = -self.sigma * float(ndtri(min(0.5, tail / 2)))
         if tail <= 0:
             return (-math.inf if self.edge is None else self.edge), math.inf
+        # Each part of P has its share of the tail, in the measure of its own weight.
         share = tail / (2 * weight * len(self.weights))
         pairs = zip(self.shifts, self.weights, strict=True)
         reach = [shift - self.sigma * float(ndtri(min(0.5, share / w))) for shift, w in pairs]

@@ -54,11 +54,14 @@ def _merged(p: Array, q: Array) -> Finite:
     ahead = (p > q) & (q > 0)
     p, q = p[ahead], q[ahead]
     order = np.argsort(p / q)
+    # Seeing outcomes as one is post-processing: it can only lower the curve.
     starts = np.arange(0, len(order), max(1, len(order) // OUTCOMES))
     p, q = np.add.reduceat(p[order], starts), np.add.reduceat(q[order], starts)
+    # By the difference: masses that are nearly equal keep the digits of their loss.
     losses = np.log1p((p - q) / q)
     mask = losses > 0
     losses, p, q = losses[mask], p[mask], q[mask]
+    # The rest, at loss 0, reveals nothing.
     middle = max(0.0, 1 - float(p.sum()) - float(q.sum()))
     return Finite(
         np.concatenate([-losses[::-1], [0.0], losses]),
