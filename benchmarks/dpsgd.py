@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from _report import PAGE, write_section
 from deniable.learn.clip import Batch
 from deniable.learn.sgd import DPSGD
-from deniable.learn.sgd.trainer import Trainer
+from deniable.learn.sgd.training.trainer import Trainer
 from deniable.randomness import SecureRandom
 
 CLIP, NOISE, RATE = 1.0, 1.0, 0.05

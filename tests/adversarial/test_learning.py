@@ -20,7 +20,7 @@ from deniable.learn.recipes.classifier import Recipe
 from deniable.learn.recipes.linear import LinearDescent
 from deniable.learn.select import Selection
 from deniable.learn.sgd import DPSGD, Distributed, make_private, train
-from deniable.learn.sgd.trainer import Trainer
+from deniable.learn.sgd.training.trainer import Trainer
 from deniable.ledger import Account, Ledger, Status
 from deniable.loss import NegativeBinomialRuns
 from deniable.mechanism import Sequentially

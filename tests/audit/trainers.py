@@ -19,7 +19,7 @@ from deniable.audit.sgd import Training
 from deniable.learn.clip import Batch
 from deniable.learn.sgd import Adaptive, PerLayer
 from deniable.learn.sgd.dpsgd import DPSGD
-from deniable.learn.sgd.trainer import Trainer
+from deniable.learn.sgd.training.trainer import Trainer
 from deniable.randomness import SeededRandom
 
 HALF = 40

@@ -28,8 +28,8 @@ from deniable.federated import FedAvg, Federation, OnClient, Shared
 from deniable.guarantee import Budget
 from deniable.learn.by_group_private import ByGroup
 from deniable.learn.by_group_public import GroupMeasures
-from deniable.learn.clip import owners
-from deniable.learn.clip.owners import by_owner
+from deniable.learn.clip.closed_forms import owners
+from deniable.learn.clip.closed_forms.owners import by_owner
 from deniable.learn.convex.descent import Descent as GradientSteps
 from deniable.learn.convex.descent import GradientPerturbation
 from deniable.learn.convex.fit import ObjectivePerturbation, OutputPerturbation
@@ -44,12 +44,12 @@ from deniable.learn.recipes.classifier import Recipe, RecipeClassifier
 from deniable.learn.recipes.linear import LinearDescent
 from deniable.learn.select import Selection
 from deniable.learn.sgd import DPSGD, Arrivals, FixedLots, Users
-from deniable.learn.sgd import rows as containers
 from deniable.learn.sgd.correlated import CorrelatedNoise
-from deniable.learn.sgd.distributed import Distributed
+from deniable.learn.sgd.data import rows as containers
 from deniable.learn.sgd.outcome import Trained
-from deniable.learn.sgd.steps import TrainingSteps
-from deniable.learn.sgd.walk import Walking
+from deniable.learn.sgd.training.distributed import Distributed
+from deniable.learn.sgd.training.steps import TrainingSteps
+from deniable.learn.sgd.training.walk import Walking
 from deniable.learn.standardize import PrivateStandardizer, Standardizer
 from deniable.ledger.bounded import Bounded
 from deniable.local import GeneralisedResponse, Shuffler, SurveyCoin

@@ -11,10 +11,10 @@ import pytest
 from deniable.audit import Finding, Verdict, audit
 from deniable.audit.one_run import independent_mu
 from deniable.learn.recipes.abadi import PcaNetwork
-from deniable.learn.sgd.distributed import Distributed
-from deniable.learn.sgd.steps import TrainingSteps
-from deniable.learn.sgd.trainer import Trainer
-from deniable.learn.sgd.walk import Walking
+from deniable.learn.sgd.training.distributed import Distributed
+from deniable.learn.sgd.training.steps import TrainingSteps
+from deniable.learn.sgd.training.trainer import Trainer
+from deniable.learn.sgd.training.walk import Walking
 from deniable.loss import Composed
 from deniable.randomness import SeededRandom
 from tests.audited.catalogue import (

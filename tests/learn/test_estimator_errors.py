@@ -20,7 +20,7 @@ from deniable.learn.convex.estimators import (
     PrivateLogisticRegression,
 )
 from deniable.learn.counts import PrivateDecisionTree, PrivateNaiveBayes
-from deniable.learn.pate.partition import assign
+from deniable.learn.pate.teachers.partition import assign
 from deniable.learn.pca import PrivatePCA
 from deniable.learn.standardize import PrivateStandardizer
 from deniable.ledger import Account, Ledger

@@ -19,8 +19,8 @@ from deniable.federated.placement import Correlated, Shared
 from deniable.federated.secure_sum import Adversary, Agreement
 from deniable.federated.secure_sum.agreement import SESSION_BYTES
 from deniable.federated.transport import Transport
-from deniable.learn.sgd.checkpoint import Checkpoint
-from deniable.learn.sgd.saved import charged, check_state, paid_for
+from deniable.learn.sgd.training.checkpoint import Checkpoint
+from deniable.learn.sgd.training.saved import charged, check_state, paid_for
 from deniable.ledger import Account, Session
 from deniable.mechanism import Release
 from deniable.randomness import SecureRandom

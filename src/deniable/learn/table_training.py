@@ -23,11 +23,11 @@ from deniable.guarantee import Budget, Certificate
 from deniable.learn.convex.descent import Descent
 from deniable.learn.convex.scaled import ScaledRegression
 from deniable.learn.convex.tables import LinearTable
-from deniable.learn.sgd import lots, saved
 from deniable.learn.sgd.dpsgd import DPSGD
-from deniable.learn.sgd.fixed_lots import FixedLots
-from deniable.learn.sgd.lots import Lots
 from deniable.learn.sgd.outcome import Usable
+from deniable.learn.sgd.sampling import lots
+from deniable.learn.sgd.sampling.fixed_lots import FixedLots
+from deniable.learn.sgd.sampling.lots import Lots
 from deniable.learn.sgd.tables import (
     AnyFeature,
     ModelShape,
@@ -36,6 +36,7 @@ from deniable.learn.sgd.tables import (
     declared_feature,
     parse_feature,
 )
+from deniable.learn.sgd.training import saved
 from deniable.ledger import Account
 from deniable.mechanism import Release
 

@@ -24,7 +24,7 @@ from deniable.units import Unit
 
 if TYPE_CHECKING:
     from deniable.learn.pate.digits import Bought, Public
-    from deniable.learn.pate.voting import Ensemble
+    from deniable.learn.pate.teachers.voting import Ensemble
 
 SUMMARY = (
     "Papernot et al. 2017, 2018 (PATE): MNIST from about a hundred noisy labels, at a data-independent ε"

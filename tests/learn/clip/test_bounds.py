@@ -14,9 +14,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from deniable.learn.clip import Batch, PerExample, rounding
+from deniable.learn.clip.closed_forms.terms import (
+    GradientRows,
+    Lookup,
+    Mixed,
+    Outer,
+    Single,
+    TiedTable,
+    combined,
+    outer,
+)
 from deniable.learn.clip.objective import objective
 from deniable.learn.clip.passes import Task, chained, closed
-from deniable.learn.clip.terms import GradientRows, Lookup, Mixed, Outer, Single, TiedTable, combined, outer
 from tests.learn.clip import models
 
 SCALES = (1e-30, 1e-20, 1e-7, 1.0, 1e3, 1e9, 1e15, 1e17, 1e20, 1e30, 3e38)

@@ -9,12 +9,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from deniable.learn.clip import Batch, PerExample, chain
+from deniable.learn.clip import Batch, PerExample
+from deniable.learn.clip.closed_forms import chain
+from deniable.learn.clip.closed_forms.tape import Uncovered
 from deniable.learn.clip.objective import Paired, objective
 from deniable.learn.clip.passes import Passed, Task, chained, closed
-from deniable.learn.clip.probe import gradient
 from deniable.learn.clip.structure import trainable
-from deniable.learn.clip.tape import Uncovered
+from deniable.learn.clip.trials.probe import gradient
 from tests.learn.clip import models
 
 PICTURE, ROW = (2, 9, 9), (5,)

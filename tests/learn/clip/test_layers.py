@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from deniable.learn.clip import PerExample, per_example, taps
+from deniable.learn.clip import PerExample, per_example
+from deniable.learn.clip.closed_forms import taps
 from tests.learn.clip import models
 from tests.learn.clip.naive import assert_exact, clipped, gradients
 

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from deniable.errors import InvalidParameter
-from deniable.learn.clip import PerExample, owners
+from deniable.learn.clip import PerExample
+from deniable.learn.clip.closed_forms import owners
 from tests.learn.clip.naive import assert_exact
 
 WIDTH, LENGTH, EXPERTS = 6, 5, 3

@@ -13,7 +13,8 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from deniable.errors import InvalidParameter
-from deniable.learn.clip import PerExample, tape, taps, terms
+from deniable.learn.clip import PerExample
+from deniable.learn.clip.closed_forms import tape, taps, terms
 from tests.learn.clip import models
 
 LOSS = nn.CrossEntropyLoss()

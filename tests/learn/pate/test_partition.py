@@ -10,7 +10,7 @@ from scipy import stats
 
 from deniable.errors import DataError, InvalidParameter
 from deniable.learn.pate import teach
-from deniable.learn.pate.partition import assign
+from deniable.learn.pate.teachers.partition import assign
 from deniable.randomness import SecureRandom, SeededRandom
 from deniable.units import Unit
 from tests.learn.pate.worlds import Spy, blobs

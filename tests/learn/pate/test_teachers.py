@@ -16,7 +16,7 @@ from torch import nn
 from deniable.errors import InvalidParameter, InvalidQuery
 from deniable.learn.pate import Estimators, KernelRidge, Networks, OnPool, TeacherRows, teach
 from deniable.learn.pate.graph import neighbours
-from deniable.learn.pate.voting import NONE
+from deniable.learn.pate.teachers.voting import NONE
 from tests.learn.pate.worlds import blobs
 
 TEACHERS = 8

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.errors import InvalidQuery
-from deniable.learn.pate.voting import Ensemble, Labels, TeacherRows
+from deniable.learn.pate.teachers.voting import Ensemble, Labels, TeacherRows
 from deniable.units import Unit
 
 

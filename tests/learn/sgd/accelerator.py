@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 from deniable.learn.sgd import DPSGD
-from deniable.learn.sgd.trainer import Trainer, shown
+from deniable.learn.sgd.training.trainer import Trainer, shown
 from deniable.randomness import SeededRandom
 
 NAME = "far"

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from deniable.guarantee import Budget
 from deniable.learn.sgd import DPSGD
-from deniable.learn.sgd.trainer import Trainer
+from deniable.learn.sgd.training.trainer import Trainer
 from deniable.ledger import Account, Filter, Ledger
 from deniable.randomness import SeededRandom
 from deniable.units import Unit

@@ -12,8 +12,8 @@ import torch
 from deniable.audit import Verdict
 from deniable.audit.sgd import Training, canaries
 from deniable.learn.clip import Batch
-from deniable.learn.sgd import trainer as trainers
-from deniable.learn.sgd.trainer import Sums, Trainer
+from deniable.learn.sgd.training import trainer as trainers
+from deniable.learn.sgd.training.trainer import Sums, Trainer
 from deniable.randomness import SeededRandom
 from tests.learn.sgd.runs import Identity, output, small
 

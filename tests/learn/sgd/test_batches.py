@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 from deniable.errors import DataError, InvalidParameter
 from deniable.learn.clip import Batch, BatchLoss, PerExample
 from deniable.learn.sgd import Padded
-from deniable.learn.sgd.rows import rows
+from deniable.learn.sgd.data.rows import rows
 from deniable.randomness import SeededRandom
 from tests.learn.sgd.runs import small, trainer
 

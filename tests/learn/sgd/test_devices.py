@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from deniable.errors import InvalidParameter
 from deniable.learn.clip import PerExample
 from deniable.learn.sgd import DPSGD
-from deniable.learn.sgd.trainer import Trainer
+from deniable.learn.sgd.training.trainer import Trainer
 from deniable.randomness import SeededRandom
 from tests.learn.clip import models
 

@@ -11,7 +11,7 @@ import torch
 
 from deniable.errors import InvalidParameter
 from deniable.learn.sgd import Distributed
-from deniable.learn.sgd import trainer as trainers
+from deniable.learn.sgd.training import trainer as trainers
 from deniable.randomness import SeededRandom
 from tests.learn.sgd.runs import problem
 from tests.learn.sgd.test_noise import accepts

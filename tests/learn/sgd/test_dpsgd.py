@@ -20,9 +20,9 @@ from deniable.errors import AccountFrozen, BudgetExceeded, InvalidParameter, Uni
 from deniable.guarantee import Budget
 from deniable.learn.clip import Batch
 from deniable.learn.sgd import DPSGD, Adaptive, Group, Learning, Lots, PerLayer, Privacy, cosine, linear
-from deniable.learn.sgd import trainer as trainers
-from deniable.learn.sgd.lots import plan
-from deniable.learn.sgd.rows import rows
+from deniable.learn.sgd.data.rows import rows
+from deniable.learn.sgd.sampling.lots import plan
+from deniable.learn.sgd.training import trainer as trainers
 from deniable.ledger import Ledger
 from deniable.loss import Composed, GaussianNoise, Loss, Repeated, Sampled
 from deniable.mechanism import Mechanism

@@ -13,7 +13,7 @@ from scipy import stats
 from deniable.accounting import epsilon
 from deniable.errors import InvalidParameter
 from deniable.learn.sgd import Adaptive, Lots
-from deniable.learn.sgd.rows import rows
+from deniable.learn.sgd.data.rows import rows
 from deniable.loss import Allocated, CappedSample, GaussianNoise
 from deniable.randomness import SeededRandom
 from deniable.units import Unit

@@ -15,7 +15,7 @@ from scipy import stats
 from deniable.learn.clip import Batch
 from deniable.learn.sgd import noise
 from deniable.learn.sgd.noise import COUNTED, GradientGrid, count_deviation, gaussians, noisy_mean
-from deniable.learn.sgd.trainer import Trainer
+from deniable.learn.sgd.training.trainer import Trainer
 from deniable.randomness import SecureRandom, SeededRandom
 from tests.learn.sgd.runs import Identity, output, problem, small, trainer
 

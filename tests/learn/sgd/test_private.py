@@ -14,9 +14,9 @@ from torch import nn
 from deniable.errors import BudgetExceeded, DataError, InvalidParameter, InvalidQuery, LedgerError
 from deniable.guarantee import Budget
 from deniable.learn.sgd import DPSGD, make_private
-from deniable.learn.sgd.private import check_optimizer
-from deniable.learn.sgd.steps import Ask, TrainingSteps
-from deniable.learn.sgd.trainer import Trainer
+from deniable.learn.sgd.training.private import check_optimizer
+from deniable.learn.sgd.training.steps import Ask, TrainingSteps
+from deniable.learn.sgd.training.trainer import Trainer
 from deniable.ledger import Account, EntryKind, Filter, Ledger
 from deniable.mechanism import Interactive
 from deniable.randomness import SeededRandom

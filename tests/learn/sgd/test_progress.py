@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from deniable.learn.clip import Batch
-from deniable.learn.sgd import progress
+from deniable.learn.sgd.training import progress
 from deniable.randomness import SeededRandom
 from tests.learn.sgd.runs import problem, small, trainer
 

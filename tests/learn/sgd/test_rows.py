@@ -18,8 +18,8 @@ from torch.utils.data import (
 )
 
 from deniable.errors import DataError, InvalidParameter
-from deniable.learn.sgd.forms import Words
-from deniable.learn.sgd.rows import DatasetRows, TensorRows, rows
+from deniable.learn.sgd.data.forms import Words
+from deniable.learn.sgd.data.rows import DatasetRows, TensorRows, rows
 from deniable.randomness import SeededRandom
 from tests.learn.sgd.runs import FEATURES, linear, problem, small, trainer
 

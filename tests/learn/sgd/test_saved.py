@@ -22,8 +22,8 @@ from deniable.errors import BudgetExceeded, InvalidParameter, LedgerError
 from deniable.learn.convex.descent import Descent, GradientPerturbation
 from deniable.learn.convex.losses import Logistic
 from deniable.learn.sgd import DPSGD, make_private, resume, train
-from deniable.learn.sgd.checkpoint import Checkpoint
-from deniable.learn.sgd.trainer import Trainer
+from deniable.learn.sgd.training.checkpoint import Checkpoint
+from deniable.learn.sgd.training.trainer import Trainer
 from deniable.ledger import Account, EntryKind, Filter, Ledger
 from deniable.ledger.journal.chain import Head
 from deniable.loss import Loss

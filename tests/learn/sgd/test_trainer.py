@@ -11,7 +11,7 @@ from torch import nn
 from deniable.errors import InvalidParameter
 from deniable.learn.clip import Batch, Clipped, PerExample
 from deniable.learn.sgd import DPSGD
-from deniable.learn.sgd.trainer import Trainer, shown
+from deniable.learn.sgd.training.trainer import Trainer, shown
 from deniable.randomness import SeededRandom
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from deniable.errors import DataError
 from deniable.guarantee import Budget
 from deniable.learn.sgd import DPSGD, Lots, Privacy, Users
-from deniable.learn.sgd.users import sizes
+from deniable.learn.sgd.data.users import sizes
 from deniable.ledger import Ledger
 from deniable.loss import Grouped
 from deniable.units import Unit

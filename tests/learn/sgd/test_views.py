@@ -10,7 +10,7 @@ from torch import Tensor
 
 from deniable.errors import InvalidParameter
 from deniable.learn.clip import Batch
-from deniable.learn.sgd import views
+from deniable.learn.sgd.data import views
 from deniable.randomness import SeededRandom
 from tests.learn.sgd.runs import problem, small, trainer
 

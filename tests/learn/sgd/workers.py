@@ -10,8 +10,9 @@ import torch
 import torch.distributed as dist
 
 from deniable.errors import AccountFrozen, DeniableError
-from deniable.learn.sgd import DPSGD, Adaptive, Distributed, distributed, resume, train
-from deniable.learn.sgd import trainer as trainers
+from deniable.learn.sgd import DPSGD, Adaptive, Distributed, resume, train
+from deniable.learn.sgd.training import distributed
+from deniable.learn.sgd.training import trainer as trainers
 from deniable.ledger import Ledger
 from tests.learn.sgd.runs import Identity, account, output, problem, small
 

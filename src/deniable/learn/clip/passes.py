@@ -15,13 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
-from deniable.learn.clip import bare, chain, cover, held, order, owners, sequences, shared
 from deniable.learn.clip.attributes import Attributes
 from deniable.learn.clip.batch import Batch
+from deniable.learn.clip.closed_forms import bare, chain, cover, held, order, owners, sequences, shared
+from deniable.learn.clip.closed_forms.tape import ParameterKey, Tape, Uncovered
+from deniable.learn.clip.closed_forms.terms import GradientRows, Term
 from deniable.learn.clip.objective import Objective, Paired
 from deniable.learn.clip.rounding import summing, widened
-from deniable.learn.clip.tape import ParameterKey, Tape, Uncovered
-from deniable.learn.clip.terms import GradientRows, Term
 from deniable.learn.nests import mapped
 
 COVERED = {

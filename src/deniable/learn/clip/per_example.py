@@ -15,13 +15,13 @@ from deniable.errors import DeniableError, InvalidParameter
 from deniable.learn.clip import structure
 from deniable.learn.clip.attributes import Attributes
 from deniable.learn.clip.batch import Batch, shape_of
+from deniable.learn.clip.closed_forms.tape import ParameterKey, Uncovered
+from deniable.learn.clip.closed_forms.terms import Term
 from deniable.learn.clip.objective import BatchLoss, Criterion, objective
 from deniable.learn.clip.passes import Pass, Passed, Task, alone, chained, closed
-from deniable.learn.clip.probe import LARGE, Found, probe
 from deniable.learn.clip.rounding import LIMIT, summing, weights
-from deniable.learn.clip.tape import ParameterKey, Uncovered
-from deniable.learn.clip.terms import Term
-from deniable.learn.clip.trial import same_alone
+from deniable.learn.clip.trials.probe import LARGE, Found, probe
+from deniable.learn.clip.trials.trial import same_alone
 from deniable.learn.nests import tensors
 
 METHODS = {"chained": "closed form", "closed": "closed form", "vectorized": "vmap", "alone": "one by one"}

@@ -14,7 +14,7 @@ from torch.nn.utils.parametrizations import _SpectralNorm
 from torch.nn.utils.spectral_norm import SpectralNorm
 
 from deniable.errors import InvalidParameter
-from deniable.learn.clip.cover import BATCH_NORM
+from deniable.learn.clip.closed_forms.cover import BATCH_NORM
 from deniable.learn.clip.rounding import LEAST_CLIP, MOST_CLIP
 
 ALL = "all"

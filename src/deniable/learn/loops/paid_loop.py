@@ -20,10 +20,10 @@ from deniable import checks
 from deniable.errors import InvalidParameter, LedgerError
 from deniable.learn.sgd.dpsgd import DPSGD
 from deniable.learn.sgd.outcome import History
-from deniable.learn.sgd.private import Private, check_optimizer
-from deniable.learn.sgd.saved import check_state, paid_for
-from deniable.learn.sgd.steps import TrainingSteps
-from deniable.learn.sgd.trainer import Trainer
+from deniable.learn.sgd.training.private import Private, check_optimizer
+from deniable.learn.sgd.training.saved import check_state, paid_for
+from deniable.learn.sgd.training.steps import TrainingSteps
+from deniable.learn.sgd.training.trainer import Trainer
 from deniable.ledger import Account, Session
 from deniable.mechanism import Random
 from deniable.randomness import SecureRandom

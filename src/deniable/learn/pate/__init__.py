@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from deniable.learn.pate import analysis, cautionary, graph
     from deniable.learn.pate.aggregate import ConfidentGNMax, GNMax, NoisyVote
-    from deniable.learn.pate.estimators import Estimators
-    from deniable.learn.pate.kernel import KernelRidge
-    from deniable.learn.pate.networks import Networks
-    from deniable.learn.pate.pool import OnPool
     from deniable.learn.pate.publish import DependentBound
     from deniable.learn.pate.student import Student
-    from deniable.learn.pate.voting import Ensemble, TeacherRecipe, TeacherRows, Voter, teach
+    from deniable.learn.pate.teachers.estimators import Estimators
+    from deniable.learn.pate.teachers.kernel import KernelRidge
+    from deniable.learn.pate.teachers.networks import Networks
+    from deniable.learn.pate.teachers.pool import OnPool
+    from deniable.learn.pate.teachers.voting import Ensemble, TeacherRecipe, TeacherRows, Voter, teach
 
 __all__ = [
     "ConfidentGNMax",
@@ -52,13 +52,13 @@ __all__ = [
 _PARTS = ("analysis", "cautionary", "graph")
 _HOMES = {
     "aggregate": "ConfidentGNMax GNMax NoisyVote",
-    "estimators": "Estimators",
-    "kernel": "KernelRidge",
-    "networks": "Networks",
-    "pool": "OnPool",
+    "teachers.estimators": "Estimators",
+    "teachers.kernel": "KernelRidge",
+    "teachers.networks": "Networks",
+    "teachers.pool": "OnPool",
     "publish": "DependentBound",
     "student": "Student",
-    "voting": "Ensemble TeacherRows TeacherRecipe Voter teach",
+    "teachers.voting": "Ensemble TeacherRows TeacherRecipe Voter teach",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -20,7 +20,7 @@ import numpy as np
 from deniable import accounting, checks
 from deniable.errors import DataError, InvalidParameter, InvalidQuery
 from deniable.guarantee import Budget
-from deniable.learn.pate.voting import Ensemble, Labels
+from deniable.learn.pate.teachers.voting import Ensemble, Labels
 from deniable.loss import Composed, Loss, Number
 from deniable.mechanism import Random
 from deniable.mechanisms import grid

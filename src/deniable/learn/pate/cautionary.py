@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deniable import checks
-from deniable.learn.pate.voting import Ensemble
+from deniable.learn.pate.teachers.voting import Ensemble
 from deniable.loss import Approximate, Number
 from deniable.mechanism import Random
 from deniable.mechanisms.cautionary import NOTHING

@@ -21,10 +21,10 @@ from torch import Tensor
 from deniable.errors import InvalidParameter
 from deniable.learn.pate.aggregate import GNMax
 from deniable.learn.pate.graph import Graph, medoids, neighbours
-from deniable.learn.pate.kernel import KernelRidge
-from deniable.learn.pate.pool import OnPool
 from deniable.learn.pate.student import Student, Taught
-from deniable.learn.pate.voting import Ensemble, teach
+from deniable.learn.pate.teachers.kernel import KernelRidge
+from deniable.learn.pate.teachers.pool import OnPool
+from deniable.learn.pate.teachers.voting import Ensemble, teach
 from deniable.learn.recipes.exact import filled
 from deniable.learn.recipes.maps import deskew
 from deniable.learn.scattering import CHANNELS, Scattering

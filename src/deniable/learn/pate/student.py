@@ -15,8 +15,8 @@ from torch import Tensor
 from deniable import checks
 from deniable.errors import InvalidParameter
 from deniable.learn.pate.graph import Graph, spread_labels
-from deniable.learn.pate.kernel import similarity
-from deniable.learn.pate.voting import Labels, positive
+from deniable.learn.pate.teachers.kernel import similarity
+from deniable.learn.pate.teachers.voting import Labels, positive
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from deniable.accounting.methods.gaussian import analytic_sigma
 from deniable.guarantee import Budget
 from deniable.learn.bounded import positions, readable
 from deniable.learn.pca import PrivatePCA, Projection
+from deniable.learn.sgd.data.rows import rows
 from deniable.learn.sgd.dpsgd import DPSGD
-from deniable.learn.sgd.rows import rows
 from deniable.learn.sgd.schedules import linear
-from deniable.learn.sgd.trainer import Trainer
+from deniable.learn.sgd.training.trainer import Trainer
 from deniable.loss import Composed, GaussianNoise, Loss
 from deniable.mechanism import Random
 from deniable.units import Unit

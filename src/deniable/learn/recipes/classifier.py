@@ -20,7 +20,7 @@ from deniable.learn.recipes import exact, linear, whitening
 from deniable.learn.recipes.linear import LinearDescent, LinearScores
 from deniable.learn.recipes.maps import refuse_mixing
 from deniable.learn.recipes.whitening import Shapes, Whitening
-from deniable.learn.sgd.rows import is_numeric
+from deniable.learn.sgd.data.rows import is_numeric
 from deniable.loss import Composed, GaussianNoise
 from deniable.mechanism import Random
 from deniable.units import Unit

@@ -19,12 +19,12 @@ from deniable.learn.clip import PerExample, structure
 from deniable.learn.clip.batch import Batch, shape_of
 from deniable.learn.clip.objective import objective
 from deniable.learn.clip.per_example import Shape
-from deniable.learn.clip.probe import Found, forked
-from deniable.learn.sgd import views
+from deniable.learn.clip.trials.probe import Found, forked
 from deniable.learn.sgd.clipping import ALL, Adaptive
-from deniable.learn.sgd.forms import RowForm
-from deniable.learn.sgd.rows import UNDECLARED
-from deniable.learn.sgd.users import sizes
+from deniable.learn.sgd.data import views
+from deniable.learn.sgd.data.forms import RowForm
+from deniable.learn.sgd.data.rows import UNDECLARED
+from deniable.learn.sgd.data.users import sizes
 
 if TYPE_CHECKING:
     from deniable.learn.sgd.dpsgd import DPSGD

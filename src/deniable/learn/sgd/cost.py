@@ -10,8 +10,8 @@ from deniable import accounting
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.learn.sgd.clipping import Adaptive, Rule
-from deniable.learn.sgd.lots import LotPlan
 from deniable.learn.sgd.noise import GradientGrid
+from deniable.learn.sgd.sampling.lots import LotPlan
 from deniable.loss import Composed, GaussianNoise, Loss, Number
 
 _DOWN = 1 - 2.0**-40

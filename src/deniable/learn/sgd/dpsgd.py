@@ -15,23 +15,25 @@ from deniable.errors import DataError, InvalidParameter
 from deniable.learn.clip import BatchLoss, PerExample
 from deniable.learn.clip.objective import Criterion
 from deniable.learn.clip.per_example import Shape
-from deniable.learn.clip.probe import Found
-from deniable.learn.sgd import checking, progress, rows
-from deniable.learn.sgd.arrivals import Arrivals, ArrivingRows
+from deniable.learn.clip.trials.probe import Found
+from deniable.learn.sgd import checking
 from deniable.learn.sgd.checking import Checked
 from deniable.learn.sgd.checking import trial as trial
 from deniable.learn.sgd.clipping import ALL, Rule, rule
 from deniable.learn.sgd.cost import Cost
+from deniable.learn.sgd.data import rows
+from deniable.learn.sgd.data.arrivals import Arrivals, ArrivingRows
+from deniable.learn.sgd.data.users import UserRows, users_of
+from deniable.learn.sgd.data.views import Augment
 from deniable.learn.sgd.equivalents import with_equivalents
-from deniable.learn.sgd.fixed_lots import FixedLots
-from deniable.learn.sgd.lots import LotPlan, Lots
 from deniable.learn.sgd.noise import GradientGrid
 from deniable.learn.sgd.outcome import Trained
+from deniable.learn.sgd.sampling.fixed_lots import FixedLots
+from deniable.learn.sgd.sampling.lots import LotPlan, Lots
 from deniable.learn.sgd.schedules import Schedule
 from deniable.learn.sgd.settings import Execution, Learning, OptimizerFactory, Privacy
-from deniable.learn.sgd.trainer import Trainer
-from deniable.learn.sgd.users import UserRows, users_of
-from deniable.learn.sgd.views import Augment
+from deniable.learn.sgd.training import progress
+from deniable.learn.sgd.training.trainer import Trainer
 from deniable.loss import Composed, Loss, Number
 from deniable.mechanism import Random
 from deniable.units import Unit

@@ -13,9 +13,9 @@ from deniable import checks
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.learn.sgd.clipping import Rule
+from deniable.learn.sgd.data.views import Augment
 from deniable.learn.sgd.equivalents import with_equivalents
 from deniable.learn.sgd.schedules import Schedule, constant
-from deniable.learn.sgd.views import Augment
 from deniable.loss import Number
 from deniable.units import Unit, UnitKind
 

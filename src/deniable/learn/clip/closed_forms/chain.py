@@ -1,0 +1,234 @@
+"""Models that are chains of layers, run forward and backward by hand.
+
+A chain is an `nn.Sequential`, perhaps of others, whose trainable parameters all belong to linear layers and
+convolutions. No graph is built for it as a whole, no call is looked at, and a tensor that nothing needs any
+more is overwritten. What is written on the tape is the same as by `cover`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.modules import module as modules
+
+from deniable.learn.clip.closed_forms import taps
+from deniable.learn.clip.closed_forms.tape import Part, Tape, Uncovered
+
+
+class Link(Protocol):
+    """One layer."""
+
+    @property
+    def fresh(self) -> bool:
+        """Whether what it returns forward is memory of its own that it does not need again."""
+
+    @property
+    def back_fresh(self) -> bool:
+        """The same of what it returns backward."""
+
+    def forward(self, x: Tensor, fresh: bool) -> Tensor: ...
+
+    def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None: ...
+
+
+def forward(links: list[Link], x: Tensor) -> Tensor:
+    fresh = False
+    for link in links:
+        x, fresh = link.forward(x, fresh), link.fresh
+    return x
+
+
+def back(links: list[Link], g: Tensor | None) -> None:
+    """From the last link to the first that is trained; before it nothing is needed."""
+    first = next(i for i, link in enumerate(links) if isinstance(link, Linear | Convolution))
+    fresh = False
+    for i in range(len(links) - 1, first - 1, -1):
+        if g is not None:
+            g, fresh = links[i].back(g, fresh, i > first), links[i].back_fresh
+
+
+def links(model: nn.Module, tape: Tape) -> list[Link]:
+    """The model's links. Raises `Uncovered` if it is no chain."""
+    if modules._has_any_global_hook():  # type: ignore[no-untyped-call]
+        raise Uncovered("all modules have hooks")
+    return [_link(module, tape) for module in _flat(model)]
+
+
+def _flat(model: nn.Module) -> Iterator[nn.Module]:
+    if _hooked(model):
+        raise Uncovered("a module has hooks")
+    if type(model) is nn.Sequential:
+        for part in model:
+            yield from _flat(part)
+    else:
+        yield model
+
+
+def _hooked(module: nn.Module) -> bool:
+    """Whether calling the module does more than its class says."""
+    hooks = (
+        module._forward_hooks,
+        module._forward_pre_hooks,
+        module._backward_hooks,
+        module._backward_pre_hooks,
+    )
+    return any(hooks) or "forward" in module.__dict__
+
+
+def _link(module: nn.Module, tape: Tape) -> Link:
+    if type(module) in INPLACE:
+        return INPLACE[type(module)]()
+    if type(module) is nn.Linear and tape.tracks(module.weight, module.bias):
+        return Linear(tape, tape.part(module.weight), _optional(tape, module.bias))
+    if type(module) is nn.Conv2d and tape.tracks(module.weight, module.bias) and _zeros_around(module):
+        geometry = (module.stride, module.padding, module.dilation, module.groups)
+        return Convolution(tape, tape.part(module.weight, last=True), _optional(tape, module.bias), geometry)
+    if type(module) is nn.MaxPool2d and not module.return_indices:
+        return Pool((module.kernel_size, module.stride, module.padding, module.dilation, module.ceil_mode))
+    if type(module) is nn.Flatten:
+        return Flatten(module.start_dim, module.end_dim)
+    if (module._parameters or module._modules) and tape.tracks(*module.parameters()):
+        raise Uncovered("the model is no chain of linear layers and convolutions")
+    return Plain(module)
+
+
+def _zeros_around(module: nn.Conv2d) -> bool:
+    return module.padding_mode == "zeros" and not isinstance(module.padding, str)
+
+
+def _optional(tape: Tape, bias: Tensor | None) -> Part | None:
+    return None if bias is None else tape.part(bias)
+
+
+@dataclass
+class Linear:
+    tape: Tape
+    weight: Part
+    bias: Part | None
+    x: Tensor = field(init=False)
+    fresh = back_fresh = True
+
+    def forward(self, x: Tensor, fresh: bool) -> Tensor:
+        self.tape.expect(x)
+        self.x = x
+        return F.linear(x, self.weight.value, None if self.bias is None else self.bias.value)
+
+    def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:
+        return taps.linear_back(self.tape, self.weight, self.bias, self.x, g, deeper)
+
+
+@dataclass
+class Convolution:
+    tape: Tape
+    weight: Part
+    bias: Part | None
+    geometry: tuple[Any, ...]
+    kept: tuple[Tensor, Tensor] = field(init=False)
+    fresh = back_fresh = True
+
+    def forward(self, x: Tensor, fresh: bool) -> Tensor:
+        if x.dim() != 4:
+            raise Uncovered("a convolution's input has no axis of examples")
+        self.tape.expect(x)
+        out, *tensors = taps.convolve(x, self.weight, self.bias, *self.geometry)
+        self.kept = tensors[0], tensors[1]
+        return out
+
+    def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:
+        return taps.convolve_back(self.tape, self.weight, self.bias, g, deeper, *self.kept, *self.geometry)
+
+
+@dataclass
+class Inplace:
+    """A function of each number whose slope its result tells: it replaces what it is
+    given, if that is nobody else's."""
+
+    value: Callable[..., Tensor]
+    slope: Callable[..., Tensor]
+    """From the gradient and the result; `grad_input` is where it goes."""
+    out: Tensor = field(init=False)
+    fresh = back_fresh = False
+
+    def forward(self, x: Tensor, fresh: bool) -> Tensor:
+        self.out = self.value(x, out=x if fresh else None)
+        return self.out
+
+    def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:
+        return self.slope(g, self.out, grad_input=g if fresh else torch.empty_like(g))
+
+
+@dataclass
+class Pool:
+    """The largest number of each window."""
+
+    settings: tuple[Any, ...]
+    x: Tensor = field(init=False)
+    places: Tensor = field(init=False)
+    fresh = back_fresh = True
+
+    def forward(self, x: Tensor, fresh: bool) -> Tensor:
+        out: Tensor
+        out, self.places = torch.ops.aten.max_pool2d_with_indices(x, *self.settings)
+        self.x = x
+        return out
+
+    def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:
+        gx: Tensor = torch.ops.aten.max_pool2d_with_indices_backward(g, self.x, *self.settings, self.places)
+        return gx
+
+
+@dataclass
+class Flatten:
+    start: int
+    end: int
+    shape: torch.Size = field(init=False)
+    fresh = back_fresh = False
+
+    def forward(self, x: Tensor, fresh: bool) -> Tensor:
+        self.shape = x.shape
+        return x.flatten(self.start, self.end)
+
+    def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:
+        return g.reshape(self.shape)
+
+
+@dataclass
+class Plain:
+    """A module that is not trained: its own small graph."""
+
+    module: nn.Module
+    x: Tensor = field(init=False)
+    out: Tensor = field(init=False)
+    fresh = back_fresh = False
+
+    def forward(self, x: Tensor, fresh: bool) -> Tensor:
+        self.x = x.detach()
+        with torch.enable_grad():
+            self.out = self.module(self.x.requires_grad_(x.is_floating_point()))
+        return self.out.detach()
+
+    def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:
+        if not self.out.requires_grad:
+            return None
+        gradient: Tensor | None = torch.autograd.grad(self.out, self.x, g, allow_unused=True)[0]
+        return gradient
+
+
+def _relu(g: Tensor, out: Tensor, grad_input: Tensor) -> Tensor:
+    return torch.ops.aten.threshold_backward.grad_input(g, out, 0, grad_input=grad_input)  # type: ignore[no-any-return]
+
+
+def _clamped(x: Tensor, out: Tensor | None) -> Tensor:
+    return torch.clamp_min(x, 0, out=out)
+
+
+INPLACE: dict[type[nn.Module], Callable[[], Link]] = {
+    nn.ReLU: lambda: Inplace(_clamped, _relu),
+    nn.Tanh: lambda: Inplace(torch.tanh, torch.ops.aten.tanh_backward.grad_input),
+    nn.Sigmoid: lambda: Inplace(torch.sigmoid, torch.ops.aten.sigmoid_backward.grad_input),
+}

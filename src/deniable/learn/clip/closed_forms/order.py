@@ -1,0 +1,149 @@
+"""Examples that a model puts into another order by what they are: sorted by a router, packed for an expert.
+
+A layer that sees as many rows as there are examples is taken to see them in their order. Where a model picks
+or places rows by an index that it computed, they may be in that order on made-up rows and in another one on
+others, or once a router that began with zeros has learnt something. So every index that is computed is looked
+at, in every pass: if the rows are not in their order afterwards, or not known to be those of the owners that
+are on record, the pass ends with `Reordered`, and the examples go through the model one by one.
+
+Not reached: an order that is made without an index or a plain product (`torch.bmm` with a mask, `torch.sort` of
+rows); there the trials on made-up rows are what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from deniable.learn.clip.closed_forms.cover import Cover
+from deniable.learn.clip.closed_forms.shared import sources
+from deniable.learn.clip.closed_forms.tape import Reordered
+
+
+def owner_of(cover: Cover, x: Any) -> Tensor | None:
+    """The example of each place along the first axis; None where x has no such axis, as far as is known."""
+    if not isinstance(x, Tensor) or x.dim() < 2:
+        return None
+    if x in cover.owners:
+        return cover.every_owner(x)
+    if x.shape[0] != cover.tape.rows or cover.tape.tracks(x) or id(x) in cover.fixed:
+        return None
+    is_weight = x.grad_fn is not None and bool(sources(cover.tape, x))
+    return None if is_weight else cover.every_owner(x)
+
+
+def is_natural(cover: Cover, owner: Tensor) -> bool:
+    """Whether there are as many places for each example, one example after the other."""
+    each, rest = divmod(len(owner), cover.tape.examples)
+    natural = torch.arange(cover.tape.examples, device=owner.device).repeat_interleave(each)
+    return not rest and torch.equal(owner, natural)
+
+
+def leading(index: Any) -> Any:
+    """What picks along the first axis."""
+    if not isinstance(index, tuple):
+        return index
+    return next((each for each in index if each is not None), None)
+
+
+def _places(index: Tensor) -> Tensor:
+    """Along the first axis, as a matrix (places, …); a mask has one for each place that it lets through."""
+    at = torch.nonzero(index)[:, 0] if index.dtype is torch.bool else index
+    return at.flatten(1) if at.dim() > 1 else at.reshape(-1, 1)
+
+
+def refuse_pick(cover: Cover, x: Any, index: Any) -> None:
+    """Raise if picking these places of the first axis leaves examples out of their order, and nobody knows
+    whose they are then."""
+    owner, first = owner_of(cover, x), leading(index)
+    if owner is None or not isinstance(first, Tensor | list):
+        return
+    whose = owner[_places(torch.as_tensor(first, device=owner.device))]
+    if not (is_natural(cover, whose[:, 0]) and bool((whose == whose[:, :1]).all())):
+        raise Reordered
+
+
+def refuse_place(cover: Cover, into: Any, index: Any, value: Any) -> None:
+    """Raise if rows are placed where those of another example belong."""
+    owner = owner_of(cover, value)
+    if owner is None or not isinstance(index, Tensor):
+        return
+    at = _places(index)
+    each, rest = divmod(len(into), cover.tape.examples)
+    if rest or not each or len(at) != len(owner):
+        raise Reordered
+    if not bool((at // each == owner[:, None]).all()):
+        raise Reordered
+
+
+def refuse_sum(cover: Cover, x: Any) -> None:
+    """Raise if x has an axis of examples, which a product is about to sum over."""
+    if owner_of(cover, x) is not None:
+        raise Reordered
+
+
+# ------------------------------------------------------------------------------------------------- handlers
+
+
+def _select(
+    cover: Cover, func: Callable[..., Any], input: Tensor, dim: int, index: Tensor, **rest: Any
+) -> Any:
+    """Rows by an index, or numbers of each column by an index of its own."""
+    if dim % input.dim() == 0:
+        refuse_pick(cover, input, index)
+    return func(input, dim, index, **rest)
+
+
+def _take(cover: Cover, func: Callable[..., Any], input: Tensor, indices: Tensor, dim: Any = None) -> Any:
+    if dim is not None and dim % input.dim() == 0:
+        refuse_pick(cover, input, indices)
+    return func(input, indices, dim)
+
+
+def _put(
+    cover: Cover, func: Callable[..., Any], input: Tensor, dim: int, index: Tensor, *values: Any, **rest: Any
+) -> Any:
+    """Rows to the places that an index names."""
+    if dim % input.dim() == 0:
+        refuse_place(cover, input, index, values[0] if values else rest.get("source", rest.get("src")))
+    return func(input, dim, index, *values, **rest)
+
+
+def _set(cover: Cover, func: Callable[..., Any], x: Tensor, index: Any, value: Any) -> Any:
+    refuse_place(cover, x, leading(index), value)
+    return func(x, index, value)
+
+
+def _index_put(
+    cover: Cover,
+    func: Callable[..., Any],
+    input: Tensor,
+    indices: Any,
+    values: Tensor,
+    *rest: Any,
+    **named: Any,
+) -> Any:
+    refuse_place(cover, input, leading(tuple(indices)), values)
+    return func(input, indices, values, *rest, **named)
+
+
+HANDLERS: dict[Any, Callable[..., Any]] = {
+    **dict.fromkeys(
+        (torch.index_select, torch.Tensor.index_select, torch.gather, torch.Tensor.gather), _select
+    ),
+    **dict.fromkeys((torch.take_along_dim, torch.Tensor.take_along_dim), _take),
+    **dict.fromkeys(
+        (
+            torch.index_add, torch.Tensor.index_add, torch.Tensor.index_add_,
+            torch.index_copy, torch.Tensor.index_copy, torch.Tensor.index_copy_,
+            torch.scatter, torch.Tensor.scatter, torch.Tensor.scatter_,
+            torch.scatter_add, torch.Tensor.scatter_add, torch.Tensor.scatter_add_,
+        ),
+        _put,
+    ),
+    torch.Tensor.__setitem__: _set,
+    **dict.fromkeys((torch.index_put, torch.Tensor.index_put, torch.Tensor.index_put_), _index_put),
+}  # fmt: skip

@@ -1,0 +1,275 @@
+"""Private training in your own training loop."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, Self
+
+from torch import Tensor
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from deniable.errors import InvalidParameter, InvalidQuery
+from deniable.learn.clip.batch import Batch
+from deniable.learn.clip.structure import conduct
+from deniable.learn.nests import mapped, taken_apart, tensors
+from deniable.learn.sgd.checking import copied, refuse_groups_of_rates, trial
+from deniable.learn.sgd.data.rows import Lot
+from deniable.learn.sgd.dpsgd import DPSGD
+from deniable.learn.sgd.equivalents import of_a_run
+from deniable.learn.sgd.training.steps import Ask, TrainingSteps
+from deniable.learn.sgd.training.trainer import Trainer
+from deniable.ledger import Account, Session
+from deniable.mechanism import Random, Release
+
+OpenSession = Callable[[TrainingSteps], Session[Any]]
+"""Pays for the steps of a run, or takes up what was paid for, and begins them."""
+
+
+def _as_it_is(trainer: Trainer) -> None:
+    """A run that begins has nothing to take up."""
+
+
+class Private:
+    """A model in private training, in your own training loop. Made by `make_private`.
+
+    `lots` yields the raw rows of each lot, which the caller holds anyway; what else is
+    done with them than `step` is outside the guarantee. Closing settles: steps not taken
+    are given back where the account's rule allows it.
+    """
+
+    def __init__(
+        self,
+        run: DPSGD,
+        optimizer: Optimizer,
+        data: Any,
+        open_session: OpenSession,
+        take_up: Callable[[Trainer], None] = _as_it_is,
+    ) -> None:
+        self.run = run
+        self._optimizer, self._stepped, self._shown = optimizer, True, True
+        self._take_up = take_up
+        self._seen: Lot = []
+        self._rows = run.rows(data)
+        self._empty = self._rows.form(run.dtype).repeated(0)
+        self._conduct = conduct(run.model)
+        self._trainer: Trainer | None = None
+        self._stepping = False
+        self._guard = weakref.finalize(self, register_optimizer_step_pre_hook(_guard(self)).remove)
+        try:
+            self._session = open_session(TrainingSteps(run, self._start, self._show))
+        except BaseException:
+            self._guard()
+            raise
+
+    def _start(self, run: DPSGD, rng: Random) -> Trainer:
+        self._trainer = Trainer(run, rng, run.model, self._optimizer)
+        self._take_up(self._trainer)
+        return self._trainer
+
+    def _show(self, lot: Lot) -> None:
+        """Copies: what is done to them in place must not reach the rows that `step` trains on."""
+        if self._shown:
+            self._seen = [batch.with_rows(mapped(Tensor.clone, batch.rows)) for batch in lot]
+
+    def refuse_step(self, optimizer: Optimizer, closure: object) -> None:
+        """Raise if an optimiser, this one or another, is about to move the model outside of `step`.
+
+        Without a gradient, and without a closure that makes one, a step moves by nothing of the data.
+        """
+        own = {_memory(p) for p in self.run.model.parameters()}
+        held = [p for group in optimizer.param_groups for p in group["params"] if _memory(p) in own]
+        has_gradient = closure is not None or any(p.grad is not None for p in held)
+        if held and has_gradient and not self._stepping:
+            raise InvalidQuery(
+                "The model of a private loop moves by private.step() alone: optimizer.step() would train "
+                "on gradients without noise. Nothing was moved. Take loss.backward() and optimizer.step() "
+                "out of the loop, or close it first."
+            )
+
+    def _try_changes(self) -> None:
+        """Where modules were put into another mode (model.train(), model.eval()) or got hooks, the model is
+        tried anew, on made-up rows: what was found before says nothing of it."""
+        refuse_step_hooks(self._optimizer)
+        if self._trainer is None or conduct(self.run.model) == self._conduct:
+            return
+        self._trainer.learn_ways(self.run.check(self._rows, model=self.run.model))
+        self._conduct = conduct(self.run.model)
+
+    @property
+    def taken(self) -> int:
+        """How many steps were taken."""
+        return 0 if self._trainer is None else self._trainer.taken
+
+    def lots(self) -> Iterator[Any]:
+        """The lots of the run, each to be followed by `step`. An empty lot has no rows
+        and is followed by `step` too."""
+        while self.taken < self.run.plan.steps:
+            if not self._stepped:
+                raise InvalidQuery(
+                    "Expected private.step() for every lot: if some are left out, the others are no Poisson "
+                    "samples."
+                )
+            self._session.ask(Ask.LOT)
+            self._stepped = False
+            yield _joined(self._seen) if self._seen else self._empty
+
+    def step(self) -> Release[dict[str, Tensor]]:
+        """Put the noisy mean of the lot's clipped gradients into .grad, let the
+        optimiser move, and release that mean."""
+        self._try_changes()
+        self._stepping = True
+        try:
+            release: Release[dict[str, Tensor]] = self._session.ask(Ask.STEP)
+        finally:
+            self._stepping = False
+        self._stepped, self._seen = True, []
+        return release
+
+    def advance(self) -> Release[dict[str, Tensor]]:
+        """Draw a lot that nobody is shown, and take a step on it."""
+        if not self._stepped:
+            raise InvalidQuery("Expected private.step() for the lot that was drawn. Nothing was run.")
+        self._shown = False
+        try:
+            self._session.ask(Ask.LOT)
+        finally:
+            self._shown = True
+        return self.step()
+
+    @property
+    def session(self) -> Session[Any]:
+        return self._session
+
+    @property
+    def trainer(self) -> Trainer:
+        assert self._trainer is not None, "a session that was opened has one"
+        return self._trainer
+
+    def leave(self) -> None:
+        """Give the optimiser back and settle nothing: a run that was noted step by step may go on later."""
+        self._guard()
+
+    def close(self) -> None:
+        """Settle, and give the optimiser back. Closing twice does nothing."""
+        self._guard()
+        self._session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@of_a_run
+def make_private(
+    run: DPSGD, optimizer: Optimizer, data: Any, *, account: Account, rng: Random | None = None
+) -> Private:
+    """Your own training loop around the model of `run`, which is trained itself, by
+    an optimiser of one's own.
+
+        run = DPSGD(model, criterion, lots=Lots(n=60_000, lot=600, epochs=5), privacy=Privacy(epsilon=3, delta=1e-5))
+        private = make_private(run, optimizer, data, account=account)
+        for x, y in private.lots():
+            private.step()
+        private.close()
+
+    The whole run is charged before the first lot is drawn. What can be wrong with the parameters or with the
+    container raises before that. A learning rate of the run is set in the optimiser at every step; without
+    one the optimiser has its own.
+    """
+    if not isinstance(run, DPSGD):
+        raise InvalidParameter(
+            "Expected make_private(run, optimizer, data, account=…) with run=DPSGD(model, criterion, …). "
+            "Nothing was charged."
+        )
+    check_optimizer(run, optimizer)
+    run.check(data, model=run.model)
+
+    def opened(training: TrainingSteps) -> Session[Any]:
+        session = account.open(training, data, rng=rng, delta=run.delta, description="make_private")
+        account.begin(session.entry, 0, run.length)  # your own loop is not resumed: all its steps are begun
+        return session
+
+    return Private(run, optimizer, data, opened)
+
+
+def check_optimizer(run: DPSGD, optimizer: Optimizer) -> None:
+    """Raise before the charge if this optimiser cannot move the run's model."""
+    if run.learning.optimizer is not None or run.learning.average is not None:
+        raise InvalidParameter(
+            "Expected a run without optimizer and average: the loop has an optimizer of its own, and the "
+            "weights are yours to average. Nothing was charged."
+        )
+    if run.how.device is not None and any(p.device != run.device for p in run.model.parameters()):
+        raise InvalidParameter(
+            "Expected a model that is on its device: the loop trains the model itself. Nothing was charged. "
+            "Leave "
+            f'out device= and call model.to("{run.how.device}").'
+        )
+    if not isinstance(optimizer, Optimizer):
+        raise InvalidParameter("Expected a torch.optim.Optimizer. Nothing was charged.")
+    if _held(optimizer) != {id(p) for p in run.model.parameters() if p.requires_grad}:
+        raise InvalidParameter(
+            "Expected the optimizer to hold the trainable parameters of this model and no others. Nothing "
+            "was charged."
+        )
+    refuse_step_hooks(optimizer)
+    trial(*copied((run.model, optimizer)))
+    refuse_groups_of_rates(run, optimizer)
+
+
+def refuse_step_hooks(optimizer: Optimizer) -> None:
+    """A hook of the optimiser that runs before a step runs inside `step`, after the noisy mean is put in place:
+    whatever it adds to a gradient would move the model without noise."""
+    if optimizer._optimizer_step_pre_hooks:
+        raise InvalidParameter(
+            "The optimizer has a hook that runs before its step (register_step_pre_hook), where it could add "
+            "gradients without noise. Nothing was run. Remove it (the handle's remove()); a hook after the "
+            "step is allowed."
+        )
+
+
+def _memory(parameter: Tensor) -> int:
+    """Where its numbers lie: another object with the same memory moves the same model."""
+    return parameter.data_ptr() or id(parameter)
+
+
+def _held(optimizer: Optimizer) -> set[int]:
+    return {id(p) for group in optimizer.param_groups for p in group["params"]}
+
+
+def _guard(private: Private) -> Callable[..., None]:
+    """What every optimiser calls before a step. It does not keep the loop alive."""
+    alive = weakref.ref(private)
+
+    def refuse(optimizer: Optimizer, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        loop = alive()
+        if loop is not None:
+            # A step has one argument, the closure; `arguments` begins with the optimiser itself in some
+            # versions.
+            given = [value for value in (*arguments, *named.values()) if value is not optimizer]
+            loop.refuse_step(optimizer, next((value for value in given if value is not None), None))
+
+    return refuse
+
+
+def _joined(lot: Lot) -> Any:
+    """Rows as they are put together; where they have several shapes, each part is a list of tensors."""
+    contents = [batch.rows if batch.weights is None else _own_rows(batch) for batch in lot]
+    if len(contents) == 1:
+        return contents[0]
+    structure, _ = taken_apart(contents[0])
+    return structure.built([list(parts) for parts in zip(*map(tensors, contents), strict=True)])
+
+
+def _own_rows(batch: Batch) -> Any:
+    """Without the rows that fill up a person's."""
+    assert batch.weights is not None
+    own = batch.weights > 0
+    return mapped(lambda part: part[own], batch.rows)

@@ -1,0 +1,417 @@
+"""One private step after another: draw a lot, clip and add up, add noise, divide by the
+lot, let the optimiser move.
+
+Algorithm 1 of Abadi et al. 2016. Only `release` makes anything that may leave; all after it is
+post-processing, and all before it looks at one row at a time.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from deniable.errors import InvalidParameter, InvalidQuery
+from deniable.learn.clip import structure
+from deniable.learn.clip.batch import Batch, shape_of
+from deniable.learn.clip.per_example import refuse_rounding
+from deniable.learn.clip.rounding import summing
+from deniable.learn.sgd.clipping import ALL, Adaptive
+from deniable.learn.sgd.correlated import CorrelatedNoise
+from deniable.learn.sgd.data import views
+from deniable.learn.sgd.data.rows import Lot, Positions, Rows
+from deniable.learn.sgd.noise import COUNTED, count_deviation, gaussians, noisy_mean
+from deniable.learn.sgd.outcome import FEW, History, Trained, Usable
+from deniable.learn.sgd.sampling.draws import Allocation, allocated, drawn, positions_in
+from deniable.loss import Loss
+from deniable.mechanism import Random
+
+if TYPE_CHECKING:
+    from deniable.learn.sgd.checking import Checked
+    from deniable.learn.sgd.dpsgd import DPSGD
+
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass
+class Sums:
+    """What a lot adds up to, before any noise: private, and never released as it is.
+
+    `total` holds a vector for each group: the sum of clipped gradients in the parameters' precision, or in
+    whole grid units. `inside` is Σ(bᵢ − ½), bᵢ whether a norm was within the bound; `usable` is how many
+    examples had a gradient. `seen` is for the owner's terminal: losses and norms.
+    """
+
+    total: dict[str, Tensor]
+    inside: float = 0.0
+    usable: int = 0
+    seen: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+
+    def add(self, group: str, vector: Tensor) -> None:
+        """The first part of a lot is taken as it is; more parts are added in double
+        precision, or as integers."""
+        before = self.total.get(group)
+        wide = vector.dtype if vector.dtype is torch.int64 else torch.float64
+        self.total[group] = vector if before is None else before.to(wide).add_(vector)
+
+
+def shown(seen: list[tuple[Tensor, Tensor]]) -> tuple[float, int, int]:
+    """What the owner's terminal shows of losses and norms: Σ of losses, rows, rows left out."""
+    masks = [torch.isfinite(norms) for _, norms in seen]
+    losses = [losses.double().nan_to_num(0.0, 0.0, 0.0).sum() for losses, _ in seen]
+    return float(sum(losses)), int(sum(k.sum() for k in masks)), int(sum((~k).sum() for k in masks))
+
+
+@dataclass(frozen=True)
+class _State:
+    """Which parameters are trained, in which precision and where. A model's own code may thaw one for a row;
+    the owner of a loop may put others in their place."""
+
+    trained: tuple[tuple[str, nn.Parameter, bool], ...]
+    kinds: tuple[tuple[torch.dtype, torch.device], ...]
+
+    @classmethod
+    def of(cls, model: nn.Module) -> _State:
+        named = [*model.named_parameters()]
+        return cls(tuple((name, p, p.requires_grad) for name, p in named), _kinds(p for _, p in named))
+
+    def changes(self, model: nn.Module) -> list[str]:
+        now = dict(model.named_parameters())
+        names = [name for name in now if name not in {name for name, *_ in self.trained}]
+        kinds = _kinds(parameter for _, parameter, _ in self.trained)
+        for (name, parameter, before), kind, old in zip(self.trained, kinds, self.kinds, strict=True):
+            if parameter.requires_grad is not before or kind != old or now.get(name) is not parameter:
+                names.append(name)
+        return names
+
+    def restore(self) -> None:
+        for _, parameter, before in self.trained:
+            if parameter.requires_grad is not before:
+                parameter.requires_grad_(before)
+
+
+def _kinds(parameters: Iterable[nn.Parameter]) -> tuple[tuple[torch.dtype, torch.device], ...]:
+    return tuple((p.dtype, p.device) for p in parameters)
+
+
+class Trainer:
+    """A model in training. `taken` steps have been begun; `model` and `optimizer` are moved in place."""
+
+    def __init__(
+        self, run: DPSGD, rng: Random, model: nn.Module, optimizer: Optimizer, *, ranks: int = 1
+    ) -> None:
+        self.run, self.rng, self.model, self.optimizer = run, rng, model, optimizer
+        self.taken, self.history, self.bounds = 0, History(), dict(run.rule.bounds)
+        self.seen: list[tuple[Tensor, Tensor]] = []
+        self._lot = run.plan.lot / ranks
+        own_lot = None if run.privacy.grid else self._lot  # on a grid each example is a block
+        self._clipper = run.clipper(model, ways=run.checked.ways, lot=own_lot)
+        self._named = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        self._groups = run.groups
+        self._state = _State.of(model)
+        self._next = 2
+        self._places: Allocation | None = None
+        correlation = run.plan.correlation
+        self._correlated = None if correlation is None else CorrelatedNoise(correlation.coefficients)
+        self._average = (
+            None if run.learning.average is None else {n: p.detach().clone() for n, p in self._named.items()}
+        )
+
+    @classmethod
+    def fresh(cls, run: DPSGD, rng: Random, *, ranks: int = 1) -> Trainer:
+        """With a copy of the run's model, which itself stays as it is, and a new optimiser. Lots are shared
+        by so many ranks."""
+        model = structure.in_training(copy.deepcopy(run.model)).to(run.device)
+        return cls(run, rng, model, run.learning.new_optimizer(model), ranks=ranks)
+
+    def learn_ways(self, checked: Checked) -> None:
+        """What a trial found in other modes of the model's modules."""
+        self._clipper.learn(checked.ways)
+
+    # --------------------------------------------------------------------------------------- before the noise
+
+    def draw(self, rows: Rows) -> Lot:
+        """The lot of the next step. Empty and long lots are what they are."""
+        plan = self.run.plan
+        by_pass = plan.passes or plan.correlation is not None
+        positions = self._allocated(rows) if by_pass else drawn(plan, len(rows), self.rng)
+        return rows.take(positions, self.run.dtype, self.rng)
+
+    def _allocated(self, rows: Rows) -> Positions:
+        """What falls into this step of its pass. A pass that is resumed has lost its
+        draws, and the rest of it is noise."""
+        number, step = divmod(self.taken, self.run.plan.pass_length)
+        if step == 0:
+            self._places = allocated(self._places, self.run.plan, number, rows, self.rng)
+        return positions_in(self._places, number, step)
+
+    def clipped(self, lot: Lot) -> Sums:
+        """The sum of the lot's clipped gradients. Never raises for what a row holds.
+
+        Dropout and augmentation draw from torch's generator. It gets a fresh secret seed for every step: with
+        a known one, what a later step draws would tell how many rows were drawn before.
+        """
+        sums = Sums({})
+        with self._secret_torch(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a warning that a row calls forth would tell of it
+            for batch in lot:
+                for part in self._parts(batch.to(self.run.device)):
+                    self._add(sums, part)
+        self._state.restore()
+        sums.total = {
+            group: self._rounded(sums.total.get(group), names) for group, names in self._groups.items()
+        }
+        return sums
+
+    def _parts(self, batch: Batch) -> Iterator[Batch]:
+        """On a grid each example is computed alone, so that no other row bears on its
+        rounding; and so are rows of a shape that was not declared, for which nobody has
+        looked whether the model or `augment` treats rows apart."""
+        if self.run.privacy.grid or shape_of(batch) not in self.run.checked.shapes:
+            yield from (batch.part(i, i + 1) for i in range(batch.examples))
+        else:
+            yield batch
+
+    def _add(self, sums: Sums, batch: Batch) -> None:
+        """Add these examples; where they cannot be computed together, each half by
+        itself, and what fails alone is left out.
+
+        So a row bears on whether it counts itself, and on no other row: were all rows left out with one that
+        fails, that one would move the sum by all of theirs.
+        """
+        learning, examples = self.run.learning, batch.examples
+        try:
+            view_batch = views.viewed(learning.augment, batch, learning.multiplicity, self.run.criterion)
+            gradients = self._clipper(view_batch, clip=dict(self.bounds))
+        except (Exception, SystemExit):  # steered by a row: it must not show, our own errors included
+            if examples > 1:
+                self._add(sums, batch.part(0, examples // 2))
+                self._add(sums, batch.part(examples // 2, examples))
+            else:
+                sums.seen.append((torch.zeros(1), torch.tensor([torch.inf])))
+            return
+        for group, vector in gradients.vectors.items():
+            grid = self.run.grids.get(group)
+            sums.add(group, vector if grid is None else grid.rounded(vector))
+        norms = next(iter(gradients.norms.values()))
+        sums.usable += int(torch.isfinite(norms).sum())
+        if isinstance(self.run.rule, Adaptive):
+            sums.inside += float((norms <= self.bounds[ALL]).sum()) - examples / 2
+        sums.seen.append((gradients.losses.cpu(), norms.cpu()))
+
+    def _rounded(self, total: Tensor | None, names: tuple[str, ...]) -> Tensor:
+        """The sum in its final type, of which there is one whatever the lot was: ranks add theirs up. On the
+        CPU, where the noise is."""
+        kind = torch.int64 if self.run.privacy.grid else summing(self.run.dtype)
+        if total is None:
+            return torch.zeros(sum(self._named[name].numel() for name in names), dtype=kind)
+        return total.to("cpu", kind)
+
+    @contextmanager
+    def _secret_torch(self) -> Iterator[None]:
+        # One at a time: seeds drawn ahead would be the same in a forked process, where the generator takes a
+        # new key.
+        seed, device = self.rng.uniform_integers(1 << 63), self.run.device
+        if device.type != "cpu":
+            with torch.random.fork_rng([device], device_type=device.type):
+                torch.manual_seed(seed)
+                yield
+            return
+        before = torch.get_rng_state()
+        torch.default_generator.manual_seed(seed)
+        try:
+            yield
+        finally:
+            torch.set_rng_state(before)
+
+    # -------------------------------------------------------------------------------------------- the noise
+
+    def release(self, sums: Sums) -> dict[str, Tensor]:
+        """The step's answer: (sum + noise)/lot for each parameter, the number of usable rows, and the next
+        bound, whose count has noise of its own.
+
+        The normaliser is rate·n, never the number of rows drawn, which is private.
+        """
+        multipliers = self.run.multipliers(self.taken - 1)
+        gradient: dict[str, Tensor] = {}
+        for group, names in self._groups.items():
+            mean = self._noisy_mean(group, sums.total[group], multipliers[group])
+            parts = mean.split_with_sizes([self._named[name].numel() for name in names])
+            gradient |= {
+                name: part.view(self._named[name].shape) for name, part in zip(names, parts, strict=True)
+            }
+        self.history.clip.append(dict(self.bounds))
+        self.history.usable.append(self._noisy_count(sums.usable, multipliers[self.run.counting]))
+        if isinstance(self.run.rule, Adaptive):
+            self._adapt(self.run.rule, sums.inside)
+        return gradient
+
+    def _noisy_mean(self, group: str, total: Tensor, multiplier: float) -> Tensor:
+        """In the memory of the sum, which is not needed any more."""
+        grid, lot = self.run.grids.get(group), self.run.plan.lot
+        if grid is not None:
+            return grid.noisy(total, multiplier, self.rng).div_(lot).to(summing(self.run.dtype))
+        # Two roundings up: of the product, and of the multiplier, which means the decimal that it prints.
+        deviation = math.nextafter(math.nextafter(multiplier, math.inf) * self.bounds[group], math.inf)
+        if group == self.run.counting:
+            deviation = math.nextafter(deviation * COUNTED, math.inf)
+        if self._correlated is not None:
+            return self._correlated.noisy_mean(group, total, deviation, lot, self.rng)
+        return noisy_mean(total, deviation, lot, self.rng)
+
+    def _noisy_count(self, usable: int, multiplier: float) -> float:
+        """The coordinate of the first group that counts usable rows, in rows."""
+        grid = self.run.grids.get(self.run.counting)
+        if grid is not None:
+            return grid.noisy_count(usable, multiplier, self.rng)
+        if self._correlated is not None:
+            return usable + float(self._correlated.draw(None, 1, count_deviation(multiplier), self.rng)[0])
+        return usable + count_deviation(multiplier) * float(gaussians(self.rng, 1)[0])
+
+    def _adapt(self, rule: Adaptive, inside: float) -> None:
+        noisy = inside + math.nextafter(rule.count_noise, math.inf) * float(gaussians(self.rng, 1)[0])
+        self.bounds[ALL] = rule.moved(self.bounds[ALL], noisy / self.run.plan.lot + 0.5)
+
+    # ---------------------------------------------------------------------------------------- after the noise
+
+    def apply(self, gradient: dict[str, Tensor]) -> None:
+        """Post-processing: put the gradient where optimisers look for it and let this one move."""
+        norms = [float(torch.linalg.vector_norm(part)) for part in gradient.values()]
+        self.history.gradient_norm.append(math.hypot(*norms))
+        for name, parameter in self._named.items():
+            parameter.grad = gradient[name].to(parameter.device, parameter.dtype)
+        rate = self.run.learning.rate_at(self.taken - 1)
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["lr"] if rate is None else rate
+        self.history.learning_rate.append(float(self.optimizer.param_groups[0]["lr"]))
+        self.optimizer.step()
+        self._follow()
+
+    def _follow(self) -> None:
+        """The running average, with the warm-up of De et al. 2022."""
+        if self._average is None or self.run.learning.average is None:
+            return
+        decay = min(self.run.learning.average, (1 + self.taken) / (10 + self.taken))
+        for name, parameter in self._named.items():
+            self._average[name].lerp_(parameter.detach(), 1 - decay)
+
+    def refuse_changes(self) -> None:
+        """Raise `InvalidQuery` if the caller froze, thawed, converted or replaced a parameter since the last
+        step: clipping holds for those that were there. What happens inside a step is undone there and never
+        shows."""
+        if torch.is_inference_mode_enabled():
+            raise InvalidQuery(
+                "Inside torch.inference_mode there are no gradients. Nothing was run; step outside of it."
+            )
+        if changes := self._state.changes(self.model):
+            raise InvalidQuery(
+                f"The trainable parameters have changed: {', '.join(changes)}. Nothing was run. Begin a new run "
+                "for these, or put back what was there, in its precision and on its device."
+            )
+        try:
+            refuse_rounding()
+        except InvalidParameter as error:
+            raise InvalidQuery(f"{error} Nothing was run.") from None
+
+    def step(self, lot: Lot) -> dict[str, Tensor]:
+        """One whole step on a lot that was drawn."""
+        self.taken += 1
+        self.try_again()
+        for parameter in self._named.values():
+            parameter.grad = None
+        sums = self.clipped(lot)
+        self.seen = sums.seen
+        gradient = self.release(sums)
+        self.apply(gradient)
+        return gradient
+
+    def try_again(self) -> None:
+        """At about ten random steps of a thousand, fewer and fewer: are gradients in a
+        batch still those of rows alone?"""
+        probes = self.run.checked.made
+        if self.taken < self._next or not probes or self.run.privacy.grid:
+            return
+        self._next = self.taken + 1 + self.rng.uniform_integers(max(2, 2 * self.taken))
+        like = probes[self.rng.uniform_integers(len(probes))]
+        self._clipper.again(like, lot=self._lot, seed=self.rng.uniform_integers(1 << 31))
+
+    def walk(self, rows: Rows) -> None:
+        """Draw a lot and take a step on it."""
+        self.step(self.draw(rows))
+
+    @property
+    def used(self) -> Loss:
+        """The loss of the steps begun so far."""
+        return self.run.loss_of(self.taken)
+
+    def result(self) -> Trained:
+        """A copy of the model that was given, which has seen no row, with the trained
+        parameters in it (or their average).
+
+        The model that was trained may have kept something of its rows: an attribute that
+        its own forward pass wrote.
+        """
+        model = copy.deepcopy(self.run.model)
+        parameters = self._named if self._average is None else self._average
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if name in parameters:
+                    parameter.copy_(parameters[name])
+                parameter.grad = None
+        usable = self._usable()
+        if usable is not None and usable.few and self.taken == self.run.plan.steps:
+            LOG.warning("%s: %s", usable, FEW)
+        return Trained(model, self.history, self.taken, usable)
+
+    def _usable(self) -> Usable | None:
+        """From released counts alone."""
+        counts, plan = self.history.usable, self.run.plan
+        if not counts:
+            return None
+        deviations = [
+            count_deviation(self.run.multipliers(step)[self.run.counting]) for step in range(len(counts))
+        ]
+        return Usable(math.fsum(counts) / len(counts), math.hypot(*deviations) / len(counts), plan.lot)
+
+    # ------------------------------------------------------------------------------------- to and from a file
+
+    def state(self) -> dict[str, Any]:
+        """All that the next step needs, and nothing of the generator: its holder could
+        take the noise off again."""
+        return {
+            "model": {name: parameter.detach() for name, parameter in self._named.items()},
+            "optimizer": self.optimizer.state_dict(),
+            "step": self.taken,
+            "loss": self.used.to_json(),
+            "bounds": dict(self.bounds),
+            "average": self._average,
+            "history": {
+                "learning_rate": self.history.learning_rate,
+                "clip": self.history.clip,
+                "gradient_norm": self.history.gradient_norm,
+                "usable": self.history.usable,
+            },
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        with torch.no_grad():
+            for name, parameter in self._named.items():
+                parameter.copy_(state["model"][name])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.taken, self.bounds = int(state["step"]), dict(state["bounds"])
+        self._average = state["average"]
+        self.history = History(**state["history"])
+
+
+Watch = Callable[[Trainer], None]
+"""Called after each step, for the owner's eyes."""
