@@ -29,14 +29,14 @@ from deniable.federated import (
     deploy,
     iid,
 )
-from deniable.federated.coordinator import Federation
-from deniable.federated.encode import Encoding
-from deniable.federated.messages import DeviceTask, Message, write_task
-from deniable.federated.placement import UpdateShape, longest_message
+from deniable.federated.devices.coordinator import Federation
+from deniable.federated.devices.messages import DeviceTask, Message, write_task
+from deniable.federated.devices.transport import Handler
+from deniable.federated.noise.encode import Encoding
+from deniable.federated.noise.placement import UpdateShape, longest_message
 from deniable.federated.rounds import Rounds, framed
 from deniable.federated.train import LocalRecipe, Pupil, local_training, parameters_of
 from deniable.federated.train.recipe import flat
-from deniable.federated.transport import Handler
 from deniable.learn.sgd.clipping import Adaptive
 from deniable.learn.sgd.noise import GradientGrid
 from deniable.randomness import SecureRandom, SeededRandom

@@ -15,8 +15,8 @@ from torch.optim import SGD, Optimizer
 from deniable import accounting, checks
 from deniable.errors import DataError, InvalidParameter
 from deniable.federated import rounds as engine
-from deniable.federated.clients import Clients
-from deniable.federated.placement import (
+from deniable.federated.data.clients import Clients
+from deniable.federated.noise.placement import (
     AnyPlacement,
     Central,
     Correlated,
@@ -25,9 +25,9 @@ from deniable.federated.placement import (
     UpdateShape,
     View,
 )
+from deniable.federated.noise.weights import Uniform, Weights
 from deniable.federated.train import LocalRecipe
 from deniable.federated.train.trainers import check_travels
-from deniable.federated.weights import Uniform, Weights
 from deniable.guarantee import Budget
 from deniable.learn.sgd.clipping import Adaptive
 from deniable.learn.sgd.dpsgd import trial

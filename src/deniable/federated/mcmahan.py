@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from deniable.errors import InvalidParameter
-from deniable.federated.clients import Clients
+from deniable.federated.data.clients import Clients
+from deniable.federated.data.partition import iid, shards
 from deniable.federated.fedavg import FedAvg
-from deniable.federated.partition import iid, shards
-from deniable.federated.placement import AnyPlacement, Central, OnClient, Shared
+from deniable.federated.noise.placement import AnyPlacement, Central, OnClient, Shared
 from deniable.federated.simulation import Simulated, simulate
 
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from deniable.federated import progress
-from deniable.federated.clients import Clients, Indices
-from deniable.federated.encode import Floats
-from deniable.federated.placement import Correlated, as_floats, bounded
+from deniable.federated.data.clients import Clients, Indices
+from deniable.federated.noise.encode import Floats
+from deniable.federated.noise.placement import Correlated, as_floats, bounded
 from deniable.federated.simulation import move
 from deniable.federated.train import Pupil, Trainers, parameters_of
 from deniable.federated.train.recipe import flat

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from deniable.federated.clients import Clients
+from deniable.federated.data.clients import Clients
 from deniable.federated.train import LocalRecipe, Pupil, parameters_of
 from deniable.federated.train.recipe import flat, unflat
 

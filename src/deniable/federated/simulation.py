@@ -14,7 +14,7 @@ from torch.optim import SGD, Optimizer
 
 from deniable import checks
 from deniable.errors import InvalidParameter
-from deniable.federated.clients import Clients
+from deniable.federated.data.clients import Clients
 from deniable.federated.scaffold import Criterion, MeanUpdate, Scaffold
 from deniable.federated.train import LocalRecipe, LocalTraining, Pupil, Trainers, parameters_of
 from deniable.federated.train.recipe import flat, unflat

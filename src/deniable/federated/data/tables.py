@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.optim import SGD
 
-from deniable.federated.clients import Clients, Indices
+from deniable.federated.data.clients import Clients, Indices
 from deniable.federated.fedavg import Evaluation, ServerOptimizer
 from deniable.learn.sgd.tables import Table
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from deniable.errors import MissingExtra
-from deniable.federated import relay
+from deniable.federated.devices import relay
 
 if TYPE_CHECKING:
     from flwr.clientapp import ClientApp

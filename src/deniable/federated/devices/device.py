@@ -10,14 +10,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from torch import Tensor
 
 from deniable.errors import InvalidParameter, ProtocolError
-from deniable.federated.encode import Floats, Integers
+from deniable.federated.devices.messages import DeviceTask, Message, read_task
+from deniable.federated.devices.visits import Visits
 from deniable.federated.fedavg import FedAvg
-from deniable.federated.messages import DeviceTask, Message, read_task
-from deniable.federated.placement import Central, OnClient, Shared, as_floats, bounded, on_grid
+from deniable.federated.noise.encode import Floats, Integers
+from deniable.federated.noise.placement import Central, OnClient, Shared, as_floats, bounded, on_grid
 from deniable.federated.rounds import framed
 from deniable.federated.secure_sum import Agreement, SumClient
 from deniable.federated.train import Pupil, local_training
-from deniable.federated.visits import Visits
 from deniable.learn.sgd.noise import GradientGrid
 from deniable.mechanisms.integer_noise import gaussian
 from deniable.process import Home, Original

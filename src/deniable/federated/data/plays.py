@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from deniable.errors import DataError
-from deniable.federated.clients import Clients
-from deniable.federated.partition import iid
+from deniable.federated.data.clients import Clients
+from deniable.federated.data.partition import iid
 from deniable.federated.simulation import Simulated, simulate
 
 LENGTH = 80

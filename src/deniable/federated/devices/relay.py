@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from deniable.errors import DeniableError, InvalidParameter, ProtocolError
-from deniable.federated.transport import Handler
+from deniable.federated.devices.transport import Handler
 
 LENGTH = struct.Struct(">Q")
 LONGEST = 1 << 32

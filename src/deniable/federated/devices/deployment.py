@@ -13,12 +13,12 @@ from typing import Self
 from torch import nn
 
 from deniable.errors import InvalidParameter, InvalidQuery, LedgerError
-from deniable.federated.coordinator import Coordinator, Federation, Round
+from deniable.federated.devices.coordinator import Coordinator, Federation, Round
+from deniable.federated.devices.transport import Transport
 from deniable.federated.fedavg import FedAvg
-from deniable.federated.placement import Correlated, Shared
+from deniable.federated.noise.placement import Correlated, Shared
 from deniable.federated.secure_sum import Adversary, Agreement
 from deniable.federated.secure_sum.agreement import SESSION_BYTES
-from deniable.federated.transport import Transport
 from deniable.learn.sgd.checkpoint import Checkpoint
 from deniable.learn.sgd.saved import charged, check_state, paid_for
 from deniable.ledger import Account, Session

@@ -32,7 +32,7 @@ from torch import Tensor
 from deniable import checks
 from deniable.accounting import matrices
 from deniable.errors import InvalidParameter
-from deniable.federated.encode import FINEST, Encoding, Floats, Integers, centred
+from deniable.federated.noise.encode import FINEST, Encoding, Floats, Integers, centred
 from deniable.learn.sgd.noise import GradientGrid, gaussians
 from deniable.loss import DiscreteGaussianNoise, GaussianNoise, IntegerGaussianSum, Loss, Number
 from deniable.loss.noises import LEAST_SHARE
