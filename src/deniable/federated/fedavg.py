@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
@@ -26,6 +26,7 @@ from deniable.federated.noise.placement import (
     View,
 )
 from deniable.federated.noise.weights import Uniform, Weights
+from deniable.federated.simulation import ServerOptimizer
 from deniable.federated.train import LocalRecipe
 from deniable.federated.train.trainers import check_travels
 from deniable.guarantee import Budget
@@ -36,7 +37,6 @@ from deniable.mechanism import Random
 from deniable.units import Relation, Unit, UnitKind
 
 Criterion = Callable[[Tensor, Tensor], Tensor]
-ServerOptimizer = Callable[[Iterable[nn.Parameter]], Optimizer]
 Evaluation = Callable[[nn.Module], float]
 
 START = 1.0

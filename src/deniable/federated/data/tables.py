@@ -11,7 +11,8 @@ from torch import nn
 from torch.optim import SGD
 
 from deniable.federated.data.clients import Clients, Indices
-from deniable.federated.fedavg import Evaluation, ServerOptimizer
+from deniable.federated.fedavg import Evaluation
+from deniable.federated.simulation import ServerOptimizer
 from deniable.learn.sgd.tables import Table
 
 
