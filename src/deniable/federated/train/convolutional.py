@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from deniable.federated.train.recipe import LocalRecipe, Pupil, flat, unflat
-from deniable.federated.train.stacked import chain_of, is_plain
+from deniable.federated.train.stacked import chain_of, is_flatten, is_ordinary, is_plain
 
 FEW_CHANNELS = 4
 """Up to so many input channels patches are faster than the library's convolution."""
@@ -199,7 +199,7 @@ class Convolutional:
     @classmethod
     def of(cls, model: nn.Module, criterion: object) -> Convolutional | None:
         """The chain that a model is; None if it is another kind of model."""
-        if type(criterion) is not nn.CrossEntropyLoss or not is_plain(criterion):
+        if not is_plain(criterion) or not is_ordinary(model):
             return None
         modules = tuple(chain_of(model))
         if not all(map(_known, modules)) or not any(isinstance(m, nn.Conv2d) for m in modules):
@@ -208,7 +208,9 @@ class Convolutional:
             return None
         shapes = tuple(p.shape for p in model.parameters())
         count = sum(1 + (m.bias is not None) for m in modules if isinstance(m, nn.Conv2d | nn.Linear))
-        return cls(modules, shapes) if count == len(shapes) else None
+        if count != len(shapes):
+            return None
+        return cls(modules, shapes)
 
     @torch.no_grad()
     def updates(self, start: Tensor, pupils: Iterable[Pupil], recipe: LocalRecipe) -> Iterator[Tensor]:
@@ -274,9 +276,7 @@ def _known(module: nn.Module) -> bool:
         return module.padding_mode == "zeros" and not isinstance(module.padding, str)
     if type(module) is nn.MaxPool2d:
         return not module.return_indices
-    if type(module) is nn.Flatten:
-        return module.start_dim == 1 and module.end_dim == -1
-    return type(module) in (nn.Linear, nn.ReLU)
+    return is_flatten(module) or type(module) in (nn.Linear, nn.ReLU)
 
 
 def _link(module: nn.Module, weights: Iterator[Tensor], *, first: bool) -> Link:
