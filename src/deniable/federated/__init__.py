@@ -2,7 +2,8 @@
 
 >>> from torch import nn
 >>> from deniable.federated import FedAvg, Central
->>> run = FedAvg(nn.Linear(4, 3), nn.CrossEntropyLoss(), clients=1000, rate=0.1, rounds=50, noise=Central(1.55))
+>>> model = nn.Linear(4, 3)
+>>> run = FedAvg(model, nn.CrossEntropyLoss(), clients=1000, rate=0.1, rounds=50, noise=Central(1.55))
 >>> print(run.unit)
 one client, added or removed
 

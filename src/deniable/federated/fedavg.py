@@ -62,8 +62,8 @@ class FedAvg:
     Reference: McMahan et al. 2017 (FedAvg); McMahan, Ramage, Talwar, Zhang 2018 (its private form);
                Reddi et al. 2021 (FedAdam).
 
-    >>> run = FedAvg(nn.Linear(4, 3), nn.CrossEntropyLoss(), clients=1000, rate=0.1, rounds=50, learning_rate=0.1,
-    ...              clip=0.5, noise=Central(), epsilon=2, delta=1e-4)
+    >>> run = FedAvg(nn.Linear(4, 3), nn.CrossEntropyLoss(), clients=1000, rate=0.1, rounds=50,
+    ...              learning_rate=0.1, clip=0.5, noise=Central(), epsilon=2, delta=1e-4)
     >>> round(run.multiplier, 2), str(run.unit)
     (1.55, 'one client, added or removed')
     """
@@ -143,7 +143,9 @@ class FedAvg:
             case OnClient() | Shared():
                 loss = self._message(multiplier, release) * min(rounds, self.noise.participations)
         is_silencing = self.unit.relation is Relation.SILENCED and loss.relation is not Relation.SILENCED
-        return Silenced(loss) if is_silencing else loss
+        if is_silencing:
+            return Silenced(loss)
+        return loss
 
     def _message(self, multiplier: float, release: Loss) -> Loss:
         """What a client that takes part in a round reveals, its own coin included. For a replaced client
@@ -230,7 +232,9 @@ class FedAvg:
         return self.weights.denominator(self.drawing_rate * float(self.coins), self.clients)
 
     def new_optimizer(self, model: nn.Module) -> Optimizer:
-        return SGD(model.parameters(), lr=1.0) if self.server is None else self.server(model.parameters())
+        if self.server is None:
+            return SGD(model.parameters(), lr=1.0)
+        return self.server(model.parameters())
 
     # -------------------------------------------------------------------------------------------- running
 

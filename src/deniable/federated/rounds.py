@@ -142,7 +142,9 @@ def framed(run: FedAvg, update: Floats, bound: float, rows: int) -> Floats:
         within = 1.0 if float(np.linalg.norm(update)) <= bound else -1.0
         vector = np.append(vector, within * run.count_scale(run.multiplier))
     weight = run.weights.weight(rows)
-    return vector if weight == 1.0 else vector * weight
+    if weight == 1.0:
+        return vector
+    return vector * weight
 
 
 def unframed(run: FedAvg, total: Floats, bound: float) -> tuple[Floats, float]:

@@ -104,7 +104,8 @@ class Roles:
 def spoken(text: str) -> dict[str, str]:
     """Role → all it says.
 
-    >>> spoken("ROMEO:\\nIs the day so young?\\n\\nBENVOLIO:\\nBut new struck nine.\\n\\nROMEO:\\nAy me!\\n")["ROMEO"]
+    >>> talk = "ROMEO:\\nIs the day so young?\\n\\nBENVOLIO:\\nBut new struck nine.\\n\\nROMEO:\\nAy me!\\n"
+    >>> spoken(talk)["ROMEO"]
     'Is the day so young?\\n\\nAy me!\\n'
     """
     parts = SPEECH.split(text)

@@ -66,7 +66,9 @@ class Deployment:
     @property
     def taken(self) -> int:
         """Rounds that were begun."""
-        return self.run.rounds if self._session is None else self._account.begun(self.entry)
+        if self._session is None:
+            return self.run.rounds
+        return self._account.begun(self.entry)
 
     @property
     def model(self) -> nn.Module:

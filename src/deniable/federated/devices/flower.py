@@ -126,7 +126,9 @@ def _content(message: Any) -> bytes:
         content = message.content[RECORD][CONTENT]
     except (KeyError, TypeError, ValueError):
         return b""
-    return content if isinstance(content, bytes) else b""
+    if not isinstance(content, bytes):
+        return b""
+    return content
 
 
 def _need_flower() -> None:

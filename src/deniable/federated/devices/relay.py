@@ -100,7 +100,10 @@ def _is_left_behind(path: Path) -> bool:
 
 def number_of(reply: bytes) -> int | None:
     """The number in the reply to an empty message."""
-    return NUMBER.unpack(reply)[0] if len(reply) == NUMBER.size else None
+    if len(reply) != NUMBER.size:
+        return None
+    (number,) = NUMBER.unpack(reply)
+    return int(number)
 
 
 def _send(peer: socket.socket, content: bytes) -> None:

@@ -108,13 +108,16 @@ class Convolution:
         sizes = None if self.bias is None else [len(self.weight)]
         output_mask = (deeper, True, self.bias is not None)
         assert self.x is not None
+        inner: Tensor
         inner, kernel, bias = torch.ops.aten.convolution_backward(
             g.contiguous(), self.x, self.weight, sizes, *self.settings, output_mask
         )
         self.weight.sub_(kernel)
         if self.bias is not None:
             self.bias.sub_(bias)
-        return inner if deeper else g
+        if not deeper:
+            return g
+        return inner
 
 
 @dataclass
@@ -284,7 +287,7 @@ def _link(module: nn.Module, weights: Iterator[Tensor], *, first: bool) -> Link:
         case nn.Conv2d():
             return _convolution(module, weights, first)
         case nn.Linear():
-            return Linear(next(weights), next(weights) if module.bias is not None else None)
+            return Linear(*_own(module, weights))
         case nn.MaxPool2d():
             settings = (module.kernel_size, module.stride, module.padding, module.dilation, module.ceil_mode)
             return Pool(tuple(_pair(value) for value in settings))
@@ -293,8 +296,16 @@ def _link(module: nn.Module, weights: Iterator[Tensor], *, first: bool) -> Link:
     return Relu()
 
 
+def _own(module: nn.Conv2d | nn.Linear, weights: Iterator[Tensor]) -> tuple[Tensor, Tensor | None]:
+    """A layer's weight and bias, off the list of all."""
+    weight = next(weights)
+    if module.bias is None:
+        return weight, None
+    return weight, next(weights)
+
+
 def _convolution(module: nn.Conv2d, weights: Iterator[Tensor], first: bool) -> Link:
-    weight, bias = next(weights), next(weights) if module.bias is not None else None
+    weight, bias = _own(module, weights)
     if first and _is_patched(module):
         top, left = _pair(module.padding)
         return Patches(weight, bias, (top, left))
@@ -311,4 +322,6 @@ def _is_patched(module: nn.Module) -> bool:
 
 def _pair(value: Any) -> Any:
     """A number stands for two equal ones; a flag for itself."""
-    return value if isinstance(value, tuple | bool) else (value, value)
+    if isinstance(value, tuple | bool):
+        return value
+    return value, value

@@ -45,7 +45,9 @@ class Dense:
 
     @property
     def parts(self) -> list[Tensor]:
-        return [self.weight] if self.bias is None else [self.weight, self.bias]
+        if self.bias is None:
+            return [self.weight]
+        return [self.weight, self.bias]
 
     def forward(self, x: Tensor) -> Tensor:
         self.x = x
