@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,7 @@ class Device(Original):
         self._home = Home()
         self._rng = SecureRandom()
         self._training = local_training(run.model, run.criterion, alone=True)
+        self._lock = threading.Lock()
         self._sum: SumClient | None = None
         self._vector: Integers | None = None
 
@@ -66,6 +68,12 @@ class Device(Original):
         """The reply to a message of the server. Raises `ProtocolError` where the device stays silent."""
         self._home.check("This device", self.WAY_OUT, ProtocolError)
         message = Message.from_bytes(text)
+        # One message after another: between the vector of a new round and its keys the round before could
+        # else be asked for the new vector, which would be summed twice.
+        with self._lock:
+            return self._answer(message)
+
+    def _answer(self, message: Message) -> bytes:
         if message.step in (DeviceTask.UPDATE, DeviceTask.ADVERTISE):
             return self._begin(message)
         part = self._sum
