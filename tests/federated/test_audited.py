@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from deniable.audit import Verdict, audit
 from deniable.federated import Central, Clients, Correlated, FedAvg, OnClient, Shared
-from deniable.federated.encode import Encoding, Floats
-from deniable.federated.placement import Summing, UpdateShape
+from deniable.federated.noise.encode import Encoding, Floats
+from deniable.federated.noise.placement import Summing, UpdateShape
 from deniable.loss import Loss
 from deniable.mechanism import Random
 from deniable.randomness import SeededRandom

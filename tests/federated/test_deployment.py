@@ -26,12 +26,12 @@ from deniable.federated import (
     deploy,
     iid,
 )
-from deniable.federated.coordinator import Coordinator, Federation
-from deniable.federated.messages import DeviceTask, Message, write_task
+from deniable.federated.devices.coordinator import Coordinator, Federation
+from deniable.federated.devices.messages import DeviceTask, Message, write_task
+from deniable.federated.devices.transport import Handler
 from deniable.federated.secure_sum import Adversary, Agreement
 from deniable.federated.train import parameters_of
 from deniable.federated.train.recipe import flat
-from deniable.federated.transport import Handler
 from deniable.ledger.journal.chain import Head
 from deniable.randomness import SecureRandom
 

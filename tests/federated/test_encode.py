@@ -7,7 +7,7 @@ import pytest
 from scipy.linalg import hadamard as hadamard_matrix
 
 from deniable.errors import InvalidParameter
-from deniable.federated.encode import Encoding, centred, hadamard
+from deniable.federated.noise.encode import Encoding, centred, hadamard
 
 
 @pytest.mark.parametrize("length", [1, 2, 8, 64])

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from deniable import Budget, Ledger, Unit, accounting
 from deniable.errors import AccountFrozen, DataError, InvalidParameter, UnitMismatch
 from deniable.federated import Capped, Central, Clients, Correlated, FedAvg, OnClient, Shared, Uniform, iid
-from deniable.federated.placement import UpdateShape, on_grid
+from deniable.federated.noise.placement import UpdateShape, on_grid
 from deniable.federated.rounds import Rounds
 from deniable.learn.sgd.clipping import Adaptive
 from deniable.learn.sgd.noise import GradientGrid

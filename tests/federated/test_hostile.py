@@ -8,11 +8,14 @@ import math
 import os
 import pickle
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from torch import nn
 
 from deniable import Budget, Ledger
@@ -26,17 +29,20 @@ from deniable.federated import (
     InProcess,
     OnClient,
     Shared,
+    agreed,
     deploy,
     iid,
 )
-from deniable.federated.coordinator import Federation
-from deniable.federated.encode import Encoding
-from deniable.federated.messages import DeviceTask, Message, write_task
-from deniable.federated.placement import UpdateShape, longest_message
+from deniable.federated.devices import device as device_module
+from deniable.federated.devices.coordinator import Federation
+from deniable.federated.devices.messages import DeviceTask, Message, write_task
+from deniable.federated.devices.transport import Handler
+from deniable.federated.noise.encode import Encoding
+from deniable.federated.noise.placement import UpdateShape, longest_message
 from deniable.federated.rounds import Rounds, framed
+from deniable.federated.secure_sum import SumClient, SumServer
 from deniable.federated.train import LocalRecipe, Pupil, local_training, parameters_of
 from deniable.federated.train.recipe import flat
-from deniable.federated.transport import Handler
 from deniable.learn.sgd.clipping import Adaptive
 from deniable.learn.sgd.noise import GradientGrid
 from deniable.randomness import SecureRandom, SeededRandom
@@ -166,6 +172,37 @@ def test_a_device_is_not_copied_and_a_forked_one_says_nothing() -> None:
         os._exit(1)
     assert os.waitpid(child, 0)[1] == 0
     assert device.handle(asked(federated, 1))
+
+
+def test_a_server_that_asks_two_rounds_at_once_gets_no_vector_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the moment between the vector of round 2 and its keys, round 1 is asked for its vector. Were it sent
+    that of round 2, the same noise would lie in two sums of different companions."""
+    federated = run(Shared(20.0, least=4, participations=3, bits=32))
+    signers = {k: Ed25519PrivateKey.generate() for k in range(COUNT)}
+    roster = {k: signer.public_key().public_bytes_raw() for k, signer in signers.items()}
+    agreement = agreed(federated, roster, threshold=4)
+    devices = [
+        Device(federated, k, *clients().rows(k), agreement=agreement, signer=signers[k]) for k in range(COUNT)
+    ]
+
+    def tell(device: Device, step: DeviceTask, turn: int, content: bytes) -> bytes:
+        return device.handle(Message(step, turn, content).to_bytes())
+
+    task, server = write_task(flat(parameters_of(federated.model)), 1.0), SumServer(agreement, 1)
+    opening = server.open({k: tell(d, DeviceTask.ADVERTISE, 1, task) for k, d in enumerate(devices)})
+    boxes = server.forward({k: tell(d, DeviceTask.SHARE, 1, opening[k]) for k, d in enumerate(devices)})
+    asking: list[Future[bytes]] = []
+    with ThreadPoolExecutor(1) as elsewhere:
+
+        def awaited_keys(*given: Any) -> SumClient:
+            asking.append(elsewhere.submit(tell, devices[0], DeviceTask.MASK, 1, boxes[0]))
+            wait(asking, timeout=0.3)
+            return SumClient(*given)
+
+        monkeypatch.setattr(device_module, "SumClient", awaited_keys)
+        tell(devices[0], DeviceTask.ADVERTISE, 2, task)
+        with pytest.raises(ProtocolError, match="no part in round 1"):
+            asking[0].result(10)
 
 
 def test_two_processes_with_one_memory_take_part_in_a_round_once(tmp_path: Path) -> None:

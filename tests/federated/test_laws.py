@@ -12,7 +12,7 @@ from torch import nn
 
 from deniable import accounting
 from deniable.federated import Central, FedAvg, OnClient, Shared
-from deniable.federated.placement import AnyPlacement
+from deniable.federated.noise.placement import AnyPlacement
 from deniable.learn.sgd.noise import GradientGrid
 from deniable.units import Unit
 

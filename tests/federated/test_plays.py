@@ -9,7 +9,7 @@ from torch import nn
 
 from deniable.errors import DataError
 from deniable.federated import simulate
-from deniable.federated.plays import LENGTH, CharacterModel, Roles
+from deniable.federated.data.plays import LENGTH, CharacterModel, Roles
 
 PLAY = "".join(
     f"{role}:\n{line * 40}\n\n"

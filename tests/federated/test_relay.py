@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from deniable.errors import InvalidParameter, ProtocolError
-from deniable.federated.relay import Relay, ask, number_of
+from deniable.federated.devices.relay import Relay, ask, number_of
 
 
 def handle(message: bytes) -> bytes:

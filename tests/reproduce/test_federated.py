@@ -71,5 +71,15 @@ def test_bytes_and_steps_are_those_of_the_method() -> None:
 def test_a_cell_of_the_tables_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cell = fedavg_tables.TableCell("2NN", "IID", 0.1, 1, 10, 87, (0.1, 0.2), 2)
     first = fedavg_tables.outcome(cell, digits(), tmp_path)
+    longer = fedavg_tables.outcome(replace(cell, most=3), digits(), tmp_path)
+    assert (first.played, longer.played) == (2, 3)
+    assert {number: longer.scores[number] for number in first.scores} == first.scores
     monkeypatch.setattr(fedavg_tables, "played", None)
-    assert fedavg_tables.outcome(cell, digits(), tmp_path) == first
+    assert fedavg_tables.outcome(replace(cell, paper=1), digits(), tmp_path) == longer
+
+
+def test_a_cell_that_was_not_played_out_says_so() -> None:
+    cell = fedavg_tables.TableCell("2NN", "IID", 0.1, 1, None, None, (0.1,), 7)
+    early = fedavg_tables.TrainingOutcome(0.1, None, {5: 0.5}, 7, 1.2)
+    assert fedavg_tables._row(cell, early)[3:] == ("–", "> 7", 1)
+    assert fedavg_tables._row(cell, replace(early, rounds=4.26))[4] == 4.3

@@ -154,7 +154,7 @@ class Wanted:
 
 def _tables() -> Any:
     """What makes clients of a table. The table has said already if torch is missing."""
-    from deniable.federated import tables
+    from deniable.federated.data import tables
 
     return tables
 

@@ -2,7 +2,8 @@
 
 >>> from torch import nn
 >>> from deniable.federated import FedAvg, Central
->>> run = FedAvg(nn.Linear(4, 3), nn.CrossEntropyLoss(), clients=1000, rate=0.1, rounds=50, noise=Central(1.55))
+>>> model = nn.Linear(4, 3)
+>>> run = FedAvg(model, nn.CrossEntropyLoss(), clients=1000, rate=0.1, rounds=50, noise=Central(1.55))
 >>> print(run.unit)
 one client, added or removed
 
@@ -17,30 +18,34 @@ from typing import TYPE_CHECKING
 from deniable.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from deniable.federated.clients import Clients
-    from deniable.federated.coordinator import Federation, Round
-    from deniable.federated.deployment import Deployment, agreed, deploy, resume
-    from deniable.federated.device import Device
+    from deniable.federated.data.clients import Clients
+    from deniable.federated.data.partition import dirichlet, iid, shards, unbalanced
+    from deniable.federated.devices.coordinator import Federation, Round
+    from deniable.federated.devices.deployment import Deployment, agreed, deploy, resume
+    from deniable.federated.devices.device import Device
+    from deniable.federated.devices.flower import FlowerTransport, relay_app
+    from deniable.federated.devices.relay import Relay
+    from deniable.federated.devices.transport import InProcess, Transport
     from deniable.federated.fedavg import FedAvg
-    from deniable.federated.partition import dirichlet, iid, shards, unbalanced
-    from deniable.federated.placement import Central, Correlated, OnClient, Shared, View
+    from deniable.federated.noise.placement import Central, Correlated, OnClient, Shared, View
+    from deniable.federated.noise.weights import Capped, Uniform
     from deniable.federated.rounds import Federated, RoundHistory
     from deniable.federated.simulation import Simulated, simulate
-    from deniable.federated.transport import InProcess, Transport
-    from deniable.federated.weights import Capped, Uniform
 
 _HOMES = {
-    "clients": "Clients",
-    "coordinator": "Federation Round",
-    "deployment": "Deployment agreed deploy resume",
-    "device": "Device",
+    "data.clients": "Clients",
+    "data.partition": "dirichlet iid shards unbalanced",
+    "devices.coordinator": "Federation Round",
+    "devices.deployment": "Deployment agreed deploy resume",
+    "devices.device": "Device",
+    "devices.flower": "FlowerTransport relay_app",
+    "devices.relay": "Relay",
+    "devices.transport": "InProcess Transport",
     "fedavg": "FedAvg",
-    "partition": "dirichlet iid shards unbalanced",
-    "placement": "Central Correlated OnClient Shared View",
+    "noise.placement": "Central Correlated OnClient Shared View",
+    "noise.weights": "Capped Uniform",
     "rounds": "Federated RoundHistory",
     "simulation": "Simulated simulate",
-    "transport": "InProcess Transport",
-    "weights": "Capped Uniform",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
@@ -54,8 +59,10 @@ __all__ = [
     "FedAvg",
     "Federated",
     "Federation",
+    "FlowerTransport",
     "InProcess",
     "OnClient",
+    "Relay",
     "Round",
     "RoundHistory",
     "Shared",
@@ -67,6 +74,7 @@ __all__ = [
     "deploy",
     "dirichlet",
     "iid",
+    "relay_app",
     "resume",
     "shards",
     "simulate",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
@@ -15,8 +15,8 @@ from torch.optim import SGD, Optimizer
 from deniable import accounting, checks
 from deniable.errors import DataError, InvalidParameter
 from deniable.federated import rounds as engine
-from deniable.federated.clients import Clients
-from deniable.federated.placement import (
+from deniable.federated.data.clients import Clients
+from deniable.federated.noise.placement import (
     AnyPlacement,
     Central,
     Correlated,
@@ -25,9 +25,10 @@ from deniable.federated.placement import (
     UpdateShape,
     View,
 )
+from deniable.federated.noise.weights import Uniform, Weights
+from deniable.federated.simulation import ServerOptimizer
 from deniable.federated.train import LocalRecipe
 from deniable.federated.train.trainers import check_travels
-from deniable.federated.weights import Uniform, Weights
 from deniable.guarantee import Budget
 from deniable.learn.sgd.clipping import Adaptive
 from deniable.learn.sgd.dpsgd import trial
@@ -36,7 +37,6 @@ from deniable.mechanism import Random
 from deniable.units import Relation, Unit, UnitKind
 
 Criterion = Callable[[Tensor, Tensor], Tensor]
-ServerOptimizer = Callable[[Iterable[nn.Parameter]], Optimizer]
 Evaluation = Callable[[nn.Module], float]
 
 START = 1.0
@@ -62,8 +62,8 @@ class FedAvg:
     Reference: McMahan et al. 2017 (FedAvg); McMahan, Ramage, Talwar, Zhang 2018 (its private form);
                Reddi et al. 2021 (FedAdam).
 
-    >>> run = FedAvg(nn.Linear(4, 3), nn.CrossEntropyLoss(), clients=1000, rate=0.1, rounds=50, learning_rate=0.1,
-    ...              clip=0.5, noise=Central(), epsilon=2, delta=1e-4)
+    >>> run = FedAvg(nn.Linear(4, 3), nn.CrossEntropyLoss(), clients=1000, rate=0.1, rounds=50,
+    ...              learning_rate=0.1, clip=0.5, noise=Central(), epsilon=2, delta=1e-4)
     >>> round(run.multiplier, 2), str(run.unit)
     (1.55, 'one client, added or removed')
     """
@@ -143,7 +143,9 @@ class FedAvg:
             case OnClient() | Shared():
                 loss = self._message(multiplier, release) * min(rounds, self.noise.participations)
         is_silencing = self.unit.relation is Relation.SILENCED and loss.relation is not Relation.SILENCED
-        return Silenced(loss) if is_silencing else loss
+        if is_silencing:
+            return Silenced(loss)
+        return loss
 
     def _message(self, multiplier: float, release: Loss) -> Loss:
         """What a client that takes part in a round reveals, its own coin included. For a replaced client
@@ -230,7 +232,9 @@ class FedAvg:
         return self.weights.denominator(self.drawing_rate * float(self.coins), self.clients)
 
     def new_optimizer(self, model: nn.Module) -> Optimizer:
-        return SGD(model.parameters(), lr=1.0) if self.server is None else self.server(model.parameters())
+        if self.server is None:
+            return SGD(model.parameters(), lr=1.0)
+        return self.server(model.parameters())
 
     # -------------------------------------------------------------------------------------------- running
 

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from deniable.errors import InvalidParameter
-from deniable.federated.clients import Clients
+from deniable.federated.data.clients import Clients
+from deniable.federated.data.partition import iid, shards
 from deniable.federated.fedavg import FedAvg
-from deniable.federated.partition import iid, shards
-from deniable.federated.placement import AnyPlacement, Central, OnClient, Shared
+from deniable.federated.noise.placement import AnyPlacement, Central, OnClient, Shared
 from deniable.federated.simulation import Simulated, simulate
 
 
@@ -31,6 +31,7 @@ def convolutions() -> nn.Module:
     return nn.Sequential(*first, *second, nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, 10))
 
 
+SPLITS: dict[str, Callable[..., Clients]] = {"IID": iid, "shards": shards}
 NETWORKS: dict[str, Callable[[], nn.Module]] = {"2NN": two_layers, "CNN": convolutions}
 
 
@@ -55,10 +56,9 @@ class Digits:
 
     def dealt(self, split: str, clients: int) -> Clients:
         """IID, or sorted by digit and dealt out in shards of which each client gets two."""
-        if split not in ("IID", "shards"):
+        if split not in SPLITS:
             raise InvalidParameter(f"Expected a split IID or shards, got {split!r}.")
-        deal = iid if split == "IID" else shards
-        return deal(self.x, self.y.numpy(), clients=clients)
+        return SPLITS[split](self.x, self.y.numpy(), clients=clients)
 
     def accuracy(self, model: nn.Module) -> float:
         with torch.no_grad():

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from deniable.federated import progress
-from deniable.federated.clients import Clients, Indices
-from deniable.federated.encode import Floats
-from deniable.federated.placement import Correlated, as_floats, bounded
+from deniable.federated.data.clients import Clients, Indices
+from deniable.federated.noise.encode import Floats
+from deniable.federated.noise.placement import Correlated, as_floats, bounded
 from deniable.federated.simulation import move
 from deniable.federated.train import Pupil, Trainers, parameters_of
 from deniable.federated.train.recipe import flat
@@ -142,7 +142,9 @@ def framed(run: FedAvg, update: Floats, bound: float, rows: int) -> Floats:
         within = 1.0 if float(np.linalg.norm(update)) <= bound else -1.0
         vector = np.append(vector, within * run.count_scale(run.multiplier))
     weight = run.weights.weight(rows)
-    return vector if weight == 1.0 else vector * weight
+    if weight == 1.0:
+        return vector
+    return vector * weight
 
 
 def unframed(run: FedAvg, total: Floats, bound: float) -> tuple[Floats, float]:

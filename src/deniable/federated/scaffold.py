@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from deniable.federated.clients import Clients
+from deniable.federated.data.clients import Clients
 from deniable.federated.train import LocalRecipe, Pupil, parameters_of
 from deniable.federated.train.recipe import flat, unflat
 
@@ -37,6 +37,11 @@ class MeanUpdate(Protocol):
         recipe: LocalRecipe,
         rng: np.random.Generator,
     ) -> Tensor: ...
+
+    def state(self) -> dict[str, Any]:
+        """What is kept from one round to the next."""
+
+    def restore(self, state: dict[str, Any]) -> None: ...
 
 
 class Scaffold:
@@ -68,6 +73,12 @@ class Scaffold:
                 self._own[client] = fresh
         self._server += change / len(data)
         return total / len(cohort)
+
+    def state(self) -> dict[str, Any]:
+        return {"server": self._server, "own": self._own}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._server, self._own = state["server"], state["own"]
 
     def _trained(
         self, start: Tensor, correction: Tensor, pupil: Pupil, recipe: LocalRecipe

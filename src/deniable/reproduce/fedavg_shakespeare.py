@@ -47,7 +47,7 @@ def run(out: Path, progress: Progress) -> Report:
 def report(
     text: str, cells: tuple[tuple[str, int, int | None, float, int, int], ...], out: Path, progress: Progress
 ) -> Report:
-    from deniable.federated.plays import Roles
+    from deniable.federated.data.plays import Roles
 
     roles, rows, curves = Roles.of(text), [], {}
     for split, epochs, batch, rate, rounds, every in progress(cells, "Ways to train"):

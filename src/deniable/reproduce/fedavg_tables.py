@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,8 +27,7 @@ CLIENTS = 100
 
 @dataclass(frozen=True)
 class TableCell:
-    """One cell of a table: the paper's rounds, the learning rates to try (the first was
-    the best found), and a limit."""
+    """One cell of a table: the paper's rounds, the learning rates to try, and a limit."""
 
     network: str
     split: str
@@ -51,23 +51,35 @@ class TableCell:
 
 DEFAULT = (
     *(
-        TableCell("2NN", "IID", share, 1, 10, paper, (rate,), most, every)
-        for share, paper, rate, most, every in (
-            (0.1, 87, 0.3, 200, 1),
-            (0.0, 316, 0.1, 800, 5),
-            (0.2, 77, 0.3, 200, 1),
-            (0.5, 75, 0.3, 200, 1),
-            (1.0, 70, 0.3, 200, 1),
+        TableCell("2NN", split, share, 1, batch, paper, (rate,), most, every)
+        for split, batch, share, paper, rate, most, every in (
+            ("IID", 10, 0.0, 316, 0.1, 800, 5),
+            ("IID", 10, 0.1, 87, 0.3, 200, 1),
+            ("IID", 10, 0.2, 77, 0.3, 200, 1),
+            ("IID", 10, 0.5, 75, 0.3, 100, 1),
+            ("IID", 10, 1.0, 70, 0.3, 60, 1),
+            ("IID", None, 0.0, 1455, 1.0, 1500, 5),
+            ("IID", None, 0.1, 1474, 1.0, 700, 5),
+            ("IID", None, 0.2, 1658, 1.0, 350, 5),
+            ("IID", None, 0.5, None, 1.0, 70, 5),
+            ("IID", None, 1.0, None, 1.0, 35, 5),
+            ("shards", 10, 0.0, 3275, 0.05, 3300, 20),
+            ("shards", 10, 0.1, 664, 0.1, 500, 5),
+            ("shards", 10, 0.2, 619, 0.2, 200, 5),
+            ("shards", 10, 0.5, 443, 0.2, 60, 5),
+            ("shards", 10, 1.0, 380, 0.2, 30, 5),
+            ("shards", None, 0.0, 4278, 0.5, 3000, 20),
+            ("shards", None, 0.1, 1796, 1.0, 700, 5),
+            ("shards", None, 0.2, 1528, 1.0, 350, 5),
+            ("shards", None, 0.5, None, 1.0, 70, 5),
+            ("shards", None, 1.0, None, 1.0, 35, 5),
         )
     ),
-    TableCell("2NN", "IID", 0.1, 1, None, 1474, (0.5,), 1500, every=5),
-    TableCell("2NN", "IID", 0.0, 1, None, 1455, (0.5,), 1500, every=5),
-    TableCell("2NN", "shards", 0.1, 1, 10, 664, (0.1,), 800, every=5),
-    TableCell("2NN", "shards", 0.1, 1, None, 1796, (0.5,), 1800, every=5),
-    TableCell("CNN", "IID", 0.1, 5, 10, 20, (0.1,), 30),
+    TableCell("CNN", "IID", 0.1, 5, 10, 20, (0.2,), 20),
 )
-"""What the command computes by itself: one learning rate a cell. Those of C = .1 are the best that the full
-search found so far, the others are taken from them. The dearest come last; each cell is kept once done."""
+"""What the command computes by itself: one learning rate a cell, and a limit of rounds so that all of them
+together take less than 25 CPU minutes. Cells of many clients a round are broken off early: `--full` plays
+them out. The dearest comes last; each cell is kept once done."""
 
 FULL = (
     *(
@@ -81,8 +93,8 @@ FULL = (
     *(
         TableCell("2NN", split, share, 1, None, paper, (0.5, 1.0, 2.0), 4500, every=5)
         for split, column in (
-            ("IID", {0.0: 1455, 0.1: 1474, 0.2: 1658}),
-            ("shards", {0.0: 4278, 0.1: 1796, 0.2: 1528}),
+            ("IID", {0.0: 1455, 0.1: 1474, 0.2: 1658, 0.5: None, 1.0: None}),
+            ("shards", {0.0: 4278, 0.1: 1796, 0.2: 1528, 0.5: None, 1.0: None}),
         )
         for share, paper in column.items()
     ),
@@ -115,11 +127,14 @@ READING = (
 
 @dataclass(frozen=True)
 class TrainingOutcome:
-    """Rounds to the target at the best rate, and the accuracy by round at it."""
+    """One cell at one rate: rounds to the target (None: not reached in the `played` ones), the accuracy by
+    round, and CPU seconds."""
 
     rate: float
     rounds: float | None
     scores: dict[int, float]
+    played: int
+    seconds: float
 
 
 def run(out: Path, progress: Progress) -> Report:
@@ -136,47 +151,66 @@ def report(cells: Sequence[TableCell], out: Path, progress: Progress) -> Report:
 
     data = Digits.of(load("mnist"))
     outcomes = {cell: outcome(cell, data, out) for cell in progress(cells, "Cells of the tables")}
+    curves = {cell.name: best.scores for cell, best in outcomes.items() if best.scores}
     draw = partial(
-        plots.by_round,
-        {cell.name: result.scores for cell, result in outcomes.items()},
-        title="Federated averaging on MNIST",
-        path=out / "fedavg-tables.png",
+        plots.by_round, curves, title="Federated averaging on MNIST", path=out / "fedavg-tables.png"
     )
-    rows = [
-        (cell.name, cell.target, result.rate, cell.paper, result.rounds and round(result.rounds, 1))
-        for cell, result in outcomes.items()
-    ]
-    columns = ("cell", "target", "learning rate", "paper's rounds", "our rounds")
+    columns = ("cell", "target", "learning rate", "paper's rounds", "our rounds", "CPU s")
+    rows = [_row(cell, best) for cell, best in outcomes.items()]
     return Report("Rounds of federated averaging", columns, rows, draw, READING)
 
 
+def _row(cell: TableCell, best: TrainingOutcome) -> tuple[object, ...]:
+    """A cell that did not get there says how far it was played."""
+    count: object = f"> {best.played}"
+    if best.rounds is not None:
+        count = round(best.rounds, 1)
+    return (cell.name, cell.target, best.rate, cell.paper or "–", count, round(best.seconds))
+
+
 def outcome(cell: TableCell, data: Digits, out: Path) -> TrainingOutcome:
-    """The best of the cell's rates; taken from the folder where it was computed before."""
-    path = out / "fedavg-cells" / f"{key_of(cell)}.json"
-    if path.exists():
-        content = json.loads(path.read_text(encoding="utf-8"))
-        return TrainingOutcome(
-            content["rate"], content["rounds"], {int(k): v for k, v in content["scores"].items()}
-        )
-    trials = [(rate, played(cell, rate, data)) for rate in cell.rates]
-    rate, best = min(
-        trials,
-        key=lambda pair: (pair[1].rounds_to(cell.target) or float("inf"), -max(pair[1].scores.values())),
-    )
-    result = TrainingOutcome(rate, best.rounds_to(cell.target), best.scores)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        json.dumps({"cell": cell.name, "rate": rate, "rounds": result.rounds, "scores": best.scores}),
-        encoding="utf-8",
-    )
+    """The best of the cell's rates."""
+    return min((trial(cell, rate, data, out) for rate in cell.rates), key=_rank)
+
+
+def _rank(result: TrainingOutcome) -> tuple[float, float]:
+    """Who reaches the target first; among those who do not, who comes nearest."""
+    return result.rounds or math.inf, -max(result.scores.values(), default=0.0)
+
+
+def trial(cell: TableCell, rate: float, data: Digits, out: Path) -> TrainingOutcome:
+    """A cell at one rate; taken from the folder where it was computed before, and taken up where it was
+    broken off, or where a smaller limit ended it."""
+    folder = out / "fedavg-cells"
+    folder.mkdir(parents=True, exist_ok=True)
+    record = folder / f"{key_of(cell, rate)}.json"
+    if record.exists():
+        result = _read(record)
+        if result.played >= cell.most or result.rounds is not None:
+            return result
+    checkpoint = record.with_suffix(".pt")
+    simulated = played(cell, rate, data, checkpoint)
+    rounds = simulated.rounds_to(cell.target)
+    result = TrainingOutcome(rate, rounds, simulated.scores, simulated.rounds, simulated.seconds)
+    record.write_text(json.dumps({"cell": cell.name, **asdict(result)}), encoding="utf-8")
+    if rounds is not None:
+        checkpoint.unlink()
     return result
 
 
-def key_of(cell: TableCell) -> str:
-    return hashlib.sha256(repr(cell).encode()).hexdigest()[:16]
+def _read(record: Path) -> TrainingOutcome:
+    content = json.loads(record.read_text(encoding="utf-8"))
+    scores = {int(number): score for number, score in content["scores"].items()}
+    return TrainingOutcome(content["rate"], content["rounds"], scores, content["played"], content["seconds"])
 
 
-def played(cell: TableCell, rate: float, data: Digits) -> Simulated:
+def key_of(cell: TableCell, rate: float) -> str:
+    """A name for what is computed: the paper's rounds, other rates and the limit are no part of it."""
+    settings = replace(cell, paper=None, rates=(rate,), most=0)
+    return hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
+
+
+def played(cell: TableCell, rate: float, data: Digits, checkpoint: Path) -> Simulated:
     from deniable.federated import mcmahan
 
     return mcmahan.played(
@@ -190,4 +224,5 @@ def played(cell: TableCell, rate: float, data: Digits) -> Simulated:
         learning_rate=rate,
         every=cell.every,
         target=cell.target,
+        checkpoint=checkpoint,
     )

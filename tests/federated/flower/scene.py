@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from torch import nn
 
 from deniable.federated import Central, Clients, Device, FedAvg, Shared, agreed, iid
-from deniable.federated.relay import Relay
+from deniable.federated.devices.relay import Relay
 from deniable.federated.secure_sum import Agreement
 
 DEVICES = 4

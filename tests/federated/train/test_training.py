@@ -96,10 +96,39 @@ class Odd(nn.Module):
         return self.linear(x) * 2
 
 
+class Doubled(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) * 2
+
+
+def doubled(model: nn.Module) -> nn.Module:
+    """The same model, whose outputs a hook doubles."""
+    model.register_forward_hook(lambda module, given, out: out * 2)
+    return model
+
+
+def replaced_forward() -> nn.Module:
+    model = nn.Linear(7, 3)
+    model.forward = lambda x: nn.functional.linear(x, model.weight)  # type: ignore[method-assign]
+    return model
+
+
+TIED = nn.Linear(7, 7)
+
+
 @pytest.mark.parametrize(
     ("model", "criterion"),
     [
         (Odd(), CRITERION),
+        (Doubled(7, 3), CRITERION),
+        (doubled(nn.Linear(7, 3)), CRITERION),
+        (nn.Sequential(doubled(nn.Sequential(nn.Linear(7, 3)))), CRITERION),
+        (doubled(nn.Sequential(nn.Conv2d(2, 3, 3), nn.Flatten(), nn.Linear(3, 3))), CRITERION),
+        (replaced_forward(), CRITERION),
+        (nn.Sequential(nn.Flatten(0), nn.Linear(7, 3)), CRITERION),
+        (nn.Sequential(TIED, nn.ReLU(), TIED), CRITERION),
+        (nn.Linear(7, 3), nn.CrossEntropyLoss(ignore_index=1)),
+        (nn.Linear(7, 3), doubled(nn.CrossEntropyLoss())),
         (nn.Sequential(nn.Linear(7, 3), nn.ReLU()), CRITERION),
         (nn.Sequential(nn.ReLU(), nn.Linear(7, 3)), CRITERION),
         (nn.Sequential(nn.Linear(7, 3), nn.Dropout(), nn.Linear(3, 3)), CRITERION),

@@ -15,10 +15,10 @@ from deniable import accounting, numbers
 from deniable.attack.learnt import Learnt
 from deniable.attack.models import examples
 from deniable.errors import InvalidParameter
-from deniable.federated.device import Device
+from deniable.federated.devices.device import Device
+from deniable.federated.devices.messages import DeviceTask, Message, write_task
 from deniable.federated.fedavg import FedAvg
-from deniable.federated.messages import DeviceTask, Message, write_task
-from deniable.federated.placement import Central, OnClient
+from deniable.federated.noise.placement import Central, OnClient
 from deniable.federated.train import parameters_of
 from deniable.federated.train.recipe import flat
 from deniable.guarantee import DEFAULT_DELTA

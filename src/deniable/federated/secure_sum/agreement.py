@@ -193,12 +193,11 @@ class Agreement:
     def graph(self, turn: int, cohort: Sequence[int]) -> Graph:
         """Who masks with whom in this round: everybody, or the nearest on a ring in an
         order drawn by hashing."""
-        half = None if self.neighbours is None or self.neighbours >= len(cohort) - 1 else self.neighbours // 2
-        if half is None:
+        if self.neighbours is None or self.neighbours >= len(cohort) - 1:
             return Graph(tuple(cohort), None)
         seed = self.transcript(turn, cohort) + b"ring"
         ring = sorted(cohort, key=lambda client: hashlib.sha256(seed + struct.pack(">I", client)).digest())
-        return Graph(tuple(ring), half)
+        return Graph(tuple(ring), self.neighbours // 2)
 
 
 @dataclass(frozen=True)

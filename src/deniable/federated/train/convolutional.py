@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from deniable.federated.train.recipe import LocalRecipe, Pupil, flat, unflat
-from deniable.federated.train.stacked import chain_of, is_plain
+from deniable.federated.train.stacked import chain_of, is_flatten, is_ordinary, is_plain
 
 FEW_CHANNELS = 4
 """Up to so many input channels patches are faster than the library's convolution."""
@@ -108,13 +108,16 @@ class Convolution:
         sizes = None if self.bias is None else [len(self.weight)]
         output_mask = (deeper, True, self.bias is not None)
         assert self.x is not None
+        inner: Tensor
         inner, kernel, bias = torch.ops.aten.convolution_backward(
             g.contiguous(), self.x, self.weight, sizes, *self.settings, output_mask
         )
         self.weight.sub_(kernel)
         if self.bias is not None:
             self.bias.sub_(bias)
-        return inner if deeper else g
+        if not deeper:
+            return g
+        return inner
 
 
 @dataclass
@@ -199,7 +202,7 @@ class Convolutional:
     @classmethod
     def of(cls, model: nn.Module, criterion: object) -> Convolutional | None:
         """The chain that a model is; None if it is another kind of model."""
-        if type(criterion) is not nn.CrossEntropyLoss or not is_plain(criterion):
+        if not is_plain(criterion) or not is_ordinary(model):
             return None
         modules = tuple(chain_of(model))
         if not all(map(_known, modules)) or not any(isinstance(m, nn.Conv2d) for m in modules):
@@ -208,7 +211,9 @@ class Convolutional:
             return None
         shapes = tuple(p.shape for p in model.parameters())
         count = sum(1 + (m.bias is not None) for m in modules if isinstance(m, nn.Conv2d | nn.Linear))
-        return cls(modules, shapes) if count == len(shapes) else None
+        if count != len(shapes):
+            return None
+        return cls(modules, shapes)
 
     @torch.no_grad()
     def updates(self, start: Tensor, pupils: Iterable[Pupil], recipe: LocalRecipe) -> Iterator[Tensor]:
@@ -274,9 +279,7 @@ def _known(module: nn.Module) -> bool:
         return module.padding_mode == "zeros" and not isinstance(module.padding, str)
     if type(module) is nn.MaxPool2d:
         return not module.return_indices
-    if type(module) is nn.Flatten:
-        return module.start_dim == 1 and module.end_dim == -1
-    return type(module) in (nn.Linear, nn.ReLU)
+    return is_flatten(module) or type(module) in (nn.Linear, nn.ReLU)
 
 
 def _link(module: nn.Module, weights: Iterator[Tensor], *, first: bool) -> Link:
@@ -284,7 +287,7 @@ def _link(module: nn.Module, weights: Iterator[Tensor], *, first: bool) -> Link:
         case nn.Conv2d():
             return _convolution(module, weights, first)
         case nn.Linear():
-            return Linear(next(weights), next(weights) if module.bias is not None else None)
+            return Linear(*_own(module, weights))
         case nn.MaxPool2d():
             settings = (module.kernel_size, module.stride, module.padding, module.dilation, module.ceil_mode)
             return Pool(tuple(_pair(value) for value in settings))
@@ -293,8 +296,16 @@ def _link(module: nn.Module, weights: Iterator[Tensor], *, first: bool) -> Link:
     return Relu()
 
 
+def _own(module: nn.Conv2d | nn.Linear, weights: Iterator[Tensor]) -> tuple[Tensor, Tensor | None]:
+    """A layer's weight and bias, off the list of all."""
+    weight = next(weights)
+    if module.bias is None:
+        return weight, None
+    return weight, next(weights)
+
+
 def _convolution(module: nn.Conv2d, weights: Iterator[Tensor], first: bool) -> Link:
-    weight, bias = next(weights), next(weights) if module.bias is not None else None
+    weight, bias = _own(module, weights)
     if first and _is_patched(module):
         top, left = _pair(module.padding)
         return Patches(weight, bias, (top, left))
@@ -311,4 +322,6 @@ def _is_patched(module: nn.Module) -> bool:
 
 def _pair(value: Any) -> Any:
     """A number stands for two equal ones; a flag for itself."""
-    return value if isinstance(value, tuple | bool) else (value, value)
+    if isinstance(value, tuple | bool):
+        return value
+    return value, value

@@ -50,7 +50,9 @@ class LocalRecipe:
 
     def size(self, rows: int) -> int:
         """Rows in a batch of a client that has `rows`."""
-        return max(rows, 1) if self.batch is None else self.batch
+        if self.batch is None:
+            return max(rows, 1)
+        return self.batch
 
 
 class LocalTraining(Protocol):

@@ -10,7 +10,7 @@ the arithmetic on it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -23,6 +23,13 @@ STACK = 5
 LESSON = 1 << 19
 """So many numbers of input are laid out at once: they are still in the cache when they are used."""
 ACTIVATIONS = (nn.ReLU, nn.Tanh, nn.Sigmoid)
+HOOKS = (
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+    "_parametrizations",
+)
 
 
 @dataclass
@@ -38,12 +45,14 @@ class Dense:
 
     @property
     def parts(self) -> list[Tensor]:
-        return [self.weight] if self.bias is None else [self.weight, self.bias]
+        if self.bias is None:
+            return [self.weight]
+        return [self.weight, self.bias]
 
     def forward(self, x: Tensor) -> Tensor:
         self.x = x
         out = x.bmm(self.weight.mT) if self.bias is None else torch.baddbmm(self.bias, x, self.weight.mT)
-        self.out = out if self.activation is None else _activated(self.activation, out)
+        self.out = _activated(self.activation, out)
         return self.out
 
     def back(self, g: Tensor, deeper: bool) -> Tensor | None:
@@ -77,15 +86,25 @@ class Layer:
     bias: slice | None
     activation: nn.Module | None
 
+    @property
+    def stop(self) -> int:
+        """Where the next layer begins."""
+        last = self.bias or self.weight
+        return int(last.stop)
+
     def stacked(self, like: Tensor, width: int) -> Dense:
         """Room for this layer of `width` clients."""
-        bias = None if self.bias is None else like.new_empty(width, 1, self.shape[0])
+        bias: Tensor | None = None
+        if self.bias is not None:
+            bias = like.new_empty(width, 1, self.shape[0])
         return Dense(like.new_empty(width, *self.shape), bias, self.activation)
 
     def parts_of(self, vector: Tensor) -> list[Tensor]:
         """This layer's part of a flat vector, in the shape of one place of a stack."""
-        weight = vector[self.weight].view(self.shape)
-        return [weight] if self.bias is None else [weight, vector[self.bias].view(1, -1)]
+        parts = [vector[self.weight].view(self.shape)]
+        if self.bias is not None:
+            parts.append(vector[self.bias].view(1, -1))
+        return parts
 
 
 @dataclass(frozen=True)
@@ -132,6 +151,34 @@ class Room:
 
 
 @dataclass(frozen=True)
+class Weights:
+    """All weights of a stack, by layer, and those that the clients were sent."""
+
+    parts: list[Tensor]
+    origin: list[Tensor]
+
+    def begin(self) -> None:
+        for part, value in zip(self.parts, self.origin, strict=True):
+            part.copy_(value)
+
+    def pulls(self, share: Tensor, recipe: LocalRecipe) -> list[Tensor]:
+        """FedProx: towards the weights that were sent, for clients that take this step."""
+        if not recipe.proximal:
+            return []
+        factor = (share.amax(1, keepdim=True) > 0).to(share.dtype) * (recipe.learning_rate * recipe.proximal)
+        return [factor * (part - value) for part, value in zip(self.parts, self.origin, strict=True)]
+
+    def take_off(self, pulls: list[Tensor]) -> None:
+        for part, pull in zip(self.parts, pulls, strict=False):
+            part.sub_(pull)
+
+    def moved(self, place: int) -> Tensor:
+        """How far the weights of one place are from where they began, as a flat vector."""
+        pairs = zip(self.parts, self.origin, strict=True)
+        return torch.cat([(part[place] - value).view(-1) for part, value in pairs])
+
+
+@dataclass(frozen=True)
 class Stacked:
     """Classifiers by cross-entropy that are chains of dense layers."""
 
@@ -143,27 +190,13 @@ class Stacked:
     @classmethod
     def of(cls, model: nn.Module, criterion: object, width: int = STACK) -> Stacked | None:
         """The chain that a model is; None if it is another kind of model."""
-        if type(criterion) is not nn.CrossEntropyLoss or not is_plain(criterion):
+        pairs = dense_pairs(chain_of(model))
+        if not is_plain(criterion) or not is_ordinary(model) or not pairs:
             return None
-        modules = list(chain_of(model))
-        if not modules or not all(
-            isinstance(m, nn.Linear | nn.Flatten | nn.ReLU | nn.Tanh | nn.Sigmoid) for m in modules
-        ):
-            return None
-        dense = [k for k, module in enumerate(modules) if isinstance(module, nn.Linear)]
-        starts_flat = all(isinstance(m, nn.Flatten) for m in modules[: dense[0]]) if dense else False
-        gaps = [modules[a + 1 : b] for a, b in zip(dense, [*dense[1:], len(modules)], strict=True)]
-        if (
-            not starts_flat
-            or any(len(gap) > 1 or any(isinstance(m, nn.Flatten) for m in gap) for gap in gaps)
-            or gaps[-1]
-        ):
-            return None
-        linear = [m for m in modules if isinstance(m, nn.Linear)]
-        if len(list(model.parameters())) != sum(1 + (m.bias is not None) for m in linear):
-            return None
-        activations = [gap[0] if gap else None for gap in gaps]
-        return cls(_layers(linear, activations), linear[-1].out_features, width)
+        layers = _layers(pairs)
+        if layers[-1].stop != sum(p.numel() for p in model.parameters()):
+            return None  # a layer that stands twice in the chain has its weights once
+        return cls(layers, pairs[-1][0].out_features, width)
 
     def updates(self, start: Tensor, pupils: Iterable[Pupil], recipe: LocalRecipe) -> Iterator[Tensor]:
         # All rows at once have as many shapes as there are clients: then each is computed alone.
@@ -176,21 +209,21 @@ class Stacked:
     def _stack(self, start: Tensor, pupils: list[Pupil], recipe: LocalRecipe, width: int) -> list[Tensor]:
         size = max(recipe.size(len(pupil.x)) for pupil in pupils)
         longest = max(len(pupil.x) for pupil in pupils)
-        steps_at_once = max(1, LESSON // (width * size * self.layers[0].shape[1]))
-        room = self._room(start, width, steps_at_once * size)
-        origin = [part for layer in self.layers for part in layer.parts_of(start)]
-        parts = [part for dense in room.chain for part in dense.parts]
-        for part, value in zip(parts, origin, strict=True):
-            part.copy_(value)
+        rows_at_once = size * max(1, LESSON // (width * size * self.layers[0].shape[1]))
+        room = self._room(start, width, rows_at_once)
+        weights = Weights(
+            [part for dense in room.chain for part in dense.parts],
+            [part for layer in self.layers for part in layer.parts_of(start)],
+        )
+        weights.begin()
         plans = [pupil.orders(recipe.epochs) for pupil in pupils]
-        for epoch, first in itertools.product(range(recipe.epochs), range(0, longest, steps_at_once * size)):
+        for epoch, first in itertools.product(range(recipe.epochs), range(0, longest, rows_at_once)):
             self._lay_out(room.lesson, pupils, [plan[epoch][first:] for plan in plans], size, recipe)
-            for batch in room.lesson.batches(size, min(steps_at_once * size, longest - first)):
-                pulls = _pulls(parts, origin, batch.share, recipe)
+            for batch in room.lesson.batches(size, min(rows_at_once, longest - first)):
+                pulls = weights.pulls(batch.share, recipe)
                 _step(room.chain, batch)
-                for part, pull in zip(parts, pulls, strict=False):
-                    part.sub_(pull)
-        return [_moved(parts, origin, place) for place in range(len(pupils))]
+                weights.take_off(pulls)
+        return [weights.moved(place) for place in range(len(pupils))]
 
     def _room(self, start: Tensor, width: int, rows: int) -> Room:
         """Taken once, and kept: one for each kind of number, width of a stack and length of a lesson, the
@@ -224,39 +257,48 @@ def _step(chain: list[Dense], batch: Lesson) -> None:
         g = chain[depth].back(g, depth > 0)
 
 
-def _pulls(
-    parts: Sequence[Tensor], origin: Sequence[Tensor], share: Tensor, recipe: LocalRecipe
-) -> list[Tensor]:
-    """FedProx: towards the weights that were sent, for clients that take this step."""
-    if not recipe.proximal:
-        return []
-    factor = (share.amax(1, keepdim=True) > 0).to(share.dtype) * (recipe.learning_rate * recipe.proximal)
-    return [factor * (part - value) for part, value in zip(parts, origin, strict=True)]
-
-
-def _moved(parts: Sequence[Tensor], origin: Sequence[Tensor], place: int) -> Tensor:
-    """How far the weights of one place are from where they began, as a flat vector."""
-    return torch.cat([(part[place] - value).view(-1) for part, value in zip(parts, origin, strict=True)])
-
-
-def _activated(activation: nn.Module, out: Tensor) -> Tensor:
+def _activated(activation: nn.Module | None, out: Tensor) -> Tensor:
     """In the memory of what it is given: that is the layer's own."""
     match activation:
         case nn.ReLU():
             return out.relu_()
         case nn.Tanh():
             return out.tanh_()
-    return out.sigmoid_()
+        case nn.Sigmoid():
+            return out.sigmoid_()
+    return out
 
 
-def _layers(linear: list[nn.Linear], activations: list[nn.Module | None]) -> tuple[Layer, ...]:
+def _layers(pairs: list[tuple[nn.Linear, nn.Module | None]]) -> tuple[Layer, ...]:
     layers, place = [], 0
-    for module, activation in zip(linear, activations, strict=True):
-        end = place + module.weight.numel()
-        bias = None if module.bias is None else slice(end, end + module.out_features)
-        layers.append(Layer(module.weight.shape, slice(place, end), bias, activation))
-        place = end if bias is None else bias.stop
+    for module, activation in pairs:
+        weight, bias = slice(place, place + module.weight.numel()), None
+        if module.bias is not None:
+            bias = slice(weight.stop, weight.stop + module.out_features)
+        layers.append(Layer(module.weight.shape, weight, bias, activation))
+        place = layers[-1].stop
     return tuple(layers)
+
+
+def dense_pairs(modules: Iterable[nn.Module]) -> list[tuple[nn.Linear, nn.Module | None]]:
+    """The dense layers of a chain, each with its activation, the last one without; none if it is another
+    chain."""
+    pairs: list[tuple[nn.Linear, nn.Module | None]] = []
+    for module in itertools.dropwhile(is_flatten, modules):
+        if type(module) is nn.Linear:
+            pairs.append((module, None))
+        elif type(module) in ACTIVATIONS and pairs and pairs[-1][1] is None:
+            pairs[-1] = (pairs[-1][0], module)
+        else:
+            return []
+    if pairs and pairs[-1][1] is not None:
+        return []
+    return pairs
+
+
+def is_flatten(module: nn.Module) -> bool:
+    """Whether it makes one row of each example, and nothing else."""
+    return type(module) is nn.Flatten and module.start_dim == 1 and module.end_dim == -1
 
 
 def chain_of(model: nn.Module) -> Iterator[nn.Module]:
@@ -268,6 +310,22 @@ def chain_of(model: nn.Module) -> Iterator[nn.Module]:
         yield model
 
 
-def is_plain(criterion: nn.CrossEntropyLoss) -> bool:
+def is_ordinary(model: nn.Module) -> bool:
+    """Whether its layers do what their classes say: no hooks, no forward of their own. Whatever else happens
+    in a layer an ordinary loop finds out, and a chain run by hand does not."""
+    return not any(
+        "forward" in vars(module) or any(getattr(module, name, None) for name in HOOKS)
+        for module in model.modules()
+    )
+
+
+def is_plain(criterion: object) -> bool:
     """Whether it is the mean of −ln p over rows and nothing else."""
-    return criterion.weight is None and criterion.reduction == "mean" and criterion.label_smoothing == 0.0
+    return (
+        type(criterion) is nn.CrossEntropyLoss
+        and criterion.weight is None
+        and criterion.reduction == "mean"
+        and criterion.label_smoothing == 0.0
+        and criterion.ignore_index < 0
+        and is_ordinary(criterion)
+    )

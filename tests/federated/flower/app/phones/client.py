@@ -1,5 +1,5 @@
 """A node hands messages to its device, and knows nothing else."""
 
-from deniable.federated.flower import relay_app
+from deniable.federated.devices.flower import relay_app
 
 app = relay_app()

@@ -12,7 +12,7 @@ from typing import Any
 from flwr.serverapp import ServerApp
 
 from deniable.federated import deploy, resume
-from deniable.federated.flower import FlowerTransport
+from deniable.federated.devices.flower import FlowerTransport
 from deniable.ledger import Ledger
 from tests.federated.flower import scene
 

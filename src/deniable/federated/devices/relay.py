@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from deniable.errors import DeniableError, InvalidParameter, ProtocolError
-from deniable.federated.transport import Handler
+from deniable.federated.devices.transport import Handler
 
 LENGTH = struct.Struct(">Q")
 LONGEST = 1 << 32
@@ -100,7 +100,10 @@ def _is_left_behind(path: Path) -> bool:
 
 def number_of(reply: bytes) -> int | None:
     """The number in the reply to an empty message."""
-    return NUMBER.unpack(reply)[0] if len(reply) == NUMBER.size else None
+    if len(reply) != NUMBER.size:
+        return None
+    (number,) = NUMBER.unpack(reply)
+    return int(number)
 
 
 def _send(peer: socket.socket, content: bytes) -> None:

@@ -41,8 +41,9 @@ class InProcess:
 
     def _reply(self, item: tuple[int, bytes]) -> tuple[int, bytes | None]:
         device, message = item
-        handler = self._handlers.get(device)
+        if device not in self._handlers:
+            return device, None
         try:
-            return device, None if handler is None else handler(message)
+            return device, self._handlers[device](message)
         except DeniableError:
             return device, None

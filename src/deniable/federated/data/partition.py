@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from deniable.errors import InvalidParameter
-from deniable.federated.clients import Clients
+from deniable.federated.data.clients import Clients
 
 
 def iid(x: Any, y: Any, *, clients: int, seed: int = 0) -> Clients:

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from deniable.errors import MissingExtra
-from deniable.federated import relay
+from deniable.federated.devices import relay
 
 if TYPE_CHECKING:
     from flwr.clientapp import ClientApp
@@ -126,7 +126,9 @@ def _content(message: Any) -> bytes:
         content = message.content[RECORD][CONTENT]
     except (KeyError, TypeError, ValueError):
         return b""
-    return content if isinstance(content, bytes) else b""
+    if not isinstance(content, bytes):
+        return b""
+    return content
 
 
 def _need_flower() -> None:

@@ -32,7 +32,7 @@ from torch import Tensor
 from deniable import checks
 from deniable.accounting import matrices
 from deniable.errors import InvalidParameter
-from deniable.federated.encode import FINEST, Encoding, Floats, Integers, centred
+from deniable.federated.noise.encode import FINEST, Encoding, Floats, Integers, centred
 from deniable.learn.sgd.noise import GradientGrid, gaussians
 from deniable.loss import DiscreteGaussianNoise, GaussianNoise, IntegerGaussianSum, Loss, Number
 from deniable.loss.noises import LEAST_SHARE
@@ -94,7 +94,9 @@ def bounded(update: Floats, clip: float) -> Floats:
     norm = float(np.linalg.norm(update))
     if not math.isfinite(norm):
         return np.zeros_like(update)
-    return update * (clip / norm) if norm > clip else update
+    if norm <= clip:
+        return update
+    return update * (clip / norm)
 
 
 def on_grid(update: Floats, grid: GradientGrid) -> Integers:
@@ -102,7 +104,9 @@ def on_grid(update: Floats, grid: GradientGrid) -> Integers:
     it."""
     scale, largest = _measures(grid)
     units: Integers = np.rint(bounded(update, grid.clip) * scale).astype(np.int64)
-    return units if int(units @ units) <= largest**2 else np.zeros_like(units)
+    if int(units @ units) > largest**2:
+        return np.zeros_like(units)
+    return units
 
 
 def longest_message(grid: GradientGrid, multiplier: float) -> float:

@@ -10,8 +10,9 @@ import torch
 from torch import nn
 from torch.optim import SGD
 
-from deniable.federated.clients import Clients, Indices
-from deniable.federated.fedavg import Evaluation, ServerOptimizer
+from deniable.federated.data.clients import Clients, Indices
+from deniable.federated.fedavg import Evaluation
+from deniable.federated.simulation import ServerOptimizer
 from deniable.learn.sgd.tables import Table
 
 
@@ -43,7 +44,9 @@ def _places(names: Any) -> tuple[Indices, int]:
 
 def averaging(momentum: float) -> ServerOptimizer | None:
     """The server adds the mean update to the model, with momentum over rounds (FedAvgM, Hsu et al. 2019)."""
-    return None if momentum == 0 else lambda parameters: SGD(parameters, lr=1.0, momentum=momentum)
+    if momentum == 0:
+        return None
+    return lambda parameters: SGD(parameters, lr=1.0, momentum=momentum)
 
 
 def accuracy_on(table: Table, path: Path) -> Evaluation:

@@ -12,18 +12,18 @@ import torch
 from torch import nn
 
 from deniable.errors import InvalidParameter, InvalidQuery, ProtocolError
-from deniable.federated.device import rotation_seed
-from deniable.federated.encode import Floats
+from deniable.federated.devices.device import rotation_seed
+from deniable.federated.devices.messages import DeviceTask, Message, write_task
+from deniable.federated.devices.transport import Transport
 from deniable.federated.fedavg import FedAvg
-from deniable.federated.messages import DeviceTask, Message, write_task
-from deniable.federated.placement import Central, Shared, longest_message, on_grid
+from deniable.federated.noise.encode import Floats
+from deniable.federated.noise.placement import Central, Shared, longest_message, on_grid
 from deniable.federated.rounds import unframed
 from deniable.federated.secure_sum import Agreement, SumServer
 from deniable.federated.secure_sum.server import centred
 from deniable.federated.simulation import move
 from deniable.federated.train import parameters_of
 from deniable.federated.train.recipe import flat
-from deniable.federated.transport import Transport
 from deniable.learn.sgd.noise import GradientGrid
 from deniable.loss import Loss
 from deniable.mechanism import Random

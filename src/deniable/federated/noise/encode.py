@@ -67,7 +67,10 @@ class Encoding:
         """Lengths of the rotated blocks, powers of two: whole blocks, then what is left,
         padded to the next power of two."""
         count, rest = divmod(self.dimension, BLOCK)
-        return (BLOCK,) * count + ((1 << (rest - 1).bit_length(),) if rest else ())
+        whole = (BLOCK,) * count
+        if not rest:
+            return whole
+        return (*whole, 1 << (rest - 1).bit_length())
 
     @property
     def length(self) -> int:
@@ -92,7 +95,10 @@ class Encoding:
             )
         if not math.isfinite(norm):
             return np.zeros(self.length, np.int64)
-        vector = self._rotated(update * (min(1.0, self.clip / norm) if norm else 1.0)) / self.step
+        factor = 1.0
+        if norm > self.clip:
+            factor = self.clip / norm
+        vector = self._rotated(update * factor) / self.step
         low = np.floor(vector)
         fraction = vector - low
         for _ in range(DRAWS):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +11,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from torch import Tensor
 
 from deniable.errors import InvalidParameter, ProtocolError
-from deniable.federated.encode import Floats, Integers
+from deniable.federated.devices.messages import DeviceTask, Message, read_task
+from deniable.federated.devices.visits import Visits
 from deniable.federated.fedavg import FedAvg
-from deniable.federated.messages import DeviceTask, Message, read_task
-from deniable.federated.placement import Central, OnClient, Shared, as_floats, bounded, on_grid
+from deniable.federated.noise.encode import Floats, Integers
+from deniable.federated.noise.placement import Central, OnClient, Shared, as_floats, bounded, on_grid
 from deniable.federated.rounds import framed
 from deniable.federated.secure_sum import Agreement, SumClient
 from deniable.federated.train import Pupil, local_training
-from deniable.federated.visits import Visits
 from deniable.learn.sgd.noise import GradientGrid
 from deniable.mechanisms.integer_noise import gaussian
 from deniable.process import Home, Original
@@ -59,6 +60,7 @@ class Device(Original):
         self._home = Home()
         self._rng = SecureRandom()
         self._training = local_training(run.model, run.criterion, alone=True)
+        self._lock = threading.Lock()
         self._sum: SumClient | None = None
         self._vector: Integers | None = None
 
@@ -66,6 +68,12 @@ class Device(Original):
         """The reply to a message of the server. Raises `ProtocolError` where the device stays silent."""
         self._home.check("This device", self.WAY_OUT, ProtocolError)
         message = Message.from_bytes(text)
+        # One message after another: between the vector of a new round and its keys the round before could
+        # else be asked for the new vector, which would be summed twice.
+        with self._lock:
+            return self._answer(message)
+
+    def _answer(self, message: Message) -> bytes:
         if message.step in (DeviceTask.UPDATE, DeviceTask.ADVERTISE):
             return self._begin(message)
         part = self._sum

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from deniable.errors import DataError
-from deniable.federated.clients import Clients
-from deniable.federated.partition import iid
+from deniable.federated.data.clients import Clients
+from deniable.federated.data.partition import iid
 from deniable.federated.simulation import Simulated, simulate
 
 LENGTH = 80
@@ -104,7 +104,8 @@ class Roles:
 def spoken(text: str) -> dict[str, str]:
     """Role → all it says.
 
-    >>> spoken("ROMEO:\\nIs the day so young?\\n\\nBENVOLIO:\\nBut new struck nine.\\n\\nROMEO:\\nAy me!\\n")["ROMEO"]
+    >>> talk = "ROMEO:\\nIs the day so young?\\n\\nBENVOLIO:\\nBut new struck nine.\\n\\nROMEO:\\nAy me!\\n"
+    >>> spoken(talk)["ROMEO"]
     'Is the day so young?\\n\\nAy me!\\n'
     """
     parts = SPEECH.split(text)

@@ -13,12 +13,12 @@ from typing import Self
 from torch import nn
 
 from deniable.errors import InvalidParameter, InvalidQuery, LedgerError
-from deniable.federated.coordinator import Coordinator, Federation, Round
+from deniable.federated.devices.coordinator import Coordinator, Federation, Round
+from deniable.federated.devices.transport import Transport
 from deniable.federated.fedavg import FedAvg
-from deniable.federated.placement import Correlated, Shared
+from deniable.federated.noise.placement import Correlated, Shared
 from deniable.federated.secure_sum import Adversary, Agreement
 from deniable.federated.secure_sum.agreement import SESSION_BYTES
-from deniable.federated.transport import Transport
 from deniable.learn.sgd.training.checkpoint import Checkpoint
 from deniable.learn.sgd.training.saved import charged, check_state, paid_for
 from deniable.ledger import Account, Session
@@ -66,7 +66,9 @@ class Deployment:
     @property
     def taken(self) -> int:
         """Rounds that were begun."""
-        return self.run.rounds if self._session is None else self._account.begun(self.entry)
+        if self._session is None:
+            return self.run.rounds
+        return self._account.begun(self.entry)
 
     @property
     def model(self) -> nn.Module:

@@ -1,0 +1,1 @@
+"""Where the noise of a run is added, how vectors become integers, and what a client weighs."""
