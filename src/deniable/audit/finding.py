@@ -165,21 +165,22 @@ class Finding:
                 raise InvalidParameter(
                     f'This is no finding of version {VERSION}: it lacks "finding": {VERSION}.'
                 )
-            names = {f.name for f in fields(cls)}
-            body: dict[str, Any] = {name: value[name] for name in names if name in value or name not in ADDED}
-            witness = None if body["witness"] is None else _witness(body["witness"])
-            body |= {
-                "verdict": Verdict(body["verdict"]),
-                "claim": Budget(**body["claim"]),
-                "witness": witness,
-            }
-            body |= {"curve": tuple((float(d), float(e)) for d, e in body["curve"])}
-            body |= {k: tuple(body.get(k, ())) for k in ("assumes", "cannot_see", "reasons")}
-            return cls(**body | {k: float(body[k]) for k in ("epsilon", "estimate", "detectable")})
+            return cls._of(value)
         except InvalidParameter:
             raise
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidParameter(f"This finding cannot be read: {type(error).__name__}: {error}") from None
+
+    @classmethod
+    def _of(cls, value: Mapping[str, Any]) -> Finding:
+        names = {f.name for f in fields(cls)}
+        body: dict[str, Any] = {name: value[name] for name in names if name in value or name not in ADDED}
+        if body["witness"] is not None:
+            body["witness"] = _witness(body["witness"])
+        body |= {"verdict": Verdict(body["verdict"]), "claim": Budget(**body["claim"])}
+        body |= {"curve": tuple((float(d), float(e)) for d, e in body["curve"])}
+        body |= {k: tuple(body.get(k, ())) for k in ("assumes", "cannot_see", "reasons")}
+        return cls(**body | {k: float(body[k]) for k in ("epsilon", "estimate", "detectable")})
 
 
 def judged(epsilon: float, claimed: float, visible: float, guesses: int) -> Verdict:

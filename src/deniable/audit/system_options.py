@@ -64,26 +64,27 @@ class SystemOptions:
         options: Mapping[str, Any],
         resumed: Callable[[int], None] | None = None,
     ) -> Finding:
-        """Audit it, with runs enough to see twice the claim unless --samples says otherwise. `resumed` hears how
-        many runs were there already."""
+        """Audit it, with runs enough to see twice the claim unless --samples says otherwise. `resumed` hears
+        how many runs were there already."""
         if claim is None or self.data is None:
             raise InvalidParameter(NEIGHBOURS)
-        if sum(map(bool, (self.command, self.url, self.sql))) > 1:
-            raise InvalidParameter("Expected one of --command, --url and --sql. Nothing was run.")
-        if self.rate is not None and not self.rate > 0:
-            raise InvalidParameter(f"Expected --rate {self.rate:g} above 0. Nothing was run.")
+        self._refuse()
         target = self.target()
         if self.resume is not None:
             target = Recorded(target, self.resume, self.about)
             if target.count and resumed is not None:
                 resumed(target.count)
-        if self.resume is not None or options["samples"] is None:
-            samples = options["samples"] or EASY * runs_needed(
-                claim, 2 * float(claim.epsilon), options["confidence"]
-            )
-            options = {**options, "samples": samples}
+        if options["samples"] is None:
+            twice = 2 * float(claim.epsilon)
+            options = {**options, "samples": EASY * runs_needed(claim, twice, options["confidence"])}
         finding = audit(target, self.data, claim, name=self.name, workers=1, **options)
         return replace(finding, options={**(finding.options or {}), "system": self.told})
+
+    def _refuse(self) -> None:
+        if sum(map(bool, (self.command, self.url, self.sql))) > 1:
+            raise InvalidParameter("Expected one of --command, --url and --sql. Nothing was run.")
+        if self.rate is not None and not self.rate > 0:
+            raise InvalidParameter(f"Expected --rate {self.rate:g} above 0. Nothing was run.")
 
     def target(self) -> Any:
         """What is run, at its pace."""

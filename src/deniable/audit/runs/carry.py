@@ -17,7 +17,7 @@ import marshal
 import pickle
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from numbers import Number
 from typing import Any
@@ -66,22 +66,30 @@ def _form(value: Any, holds: Holds, depth: int) -> Form:
         case types.MethodType():
             return ("method", inner(value.__self__), value.__func__.__name__)
         case functools.partial():
-            keywords = [(key, inner(item)) for key, item in value.keywords.items()]
-            return ("partial", inner(value.func), [inner(item) for item in value.args], keywords)
+            return _partial(value, inner)
         case tuple():
             return ("tuple", [inner(item) for item in value])
         case Number() if holds:
             return ("value", pickle.dumps(value))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type) and _frozen(value):
-        inside = max(holds, Holds.NUMBERS)
-        fields = [
-            (f.name, _form(getattr(value, f.name), inside, depth - 1)) for f in dataclasses.fields(value)
-        ]
-        return ("instance", _named(type(value)), fields)
+    if _is_frozen(value):
+        return _instance(value, max(holds, Holds.NUMBERS), depth)
     return _plain(value) if holds is Holds.ANYTHING else _named(value)
 
 
-def _frozen(value: Any) -> bool:
+def _partial(value: functools.partial[Any], inner: Callable[[Any], Form]) -> Form:
+    keywords = [(key, inner(item)) for key, item in value.keywords.items()]
+    return ("partial", inner(value.func), [inner(item) for item in value.args], keywords)
+
+
+def _instance(value: Any, holds: Holds, depth: int) -> Form:
+    """A frozen value by its class and its fields."""
+    fields = [(f.name, _form(getattr(value, f.name), holds, depth - 1)) for f in dataclasses.fields(value)]
+    return ("instance", _named(type(value)), fields)
+
+
+def _is_frozen(value: Any) -> bool:
+    if isinstance(value, type) or not dataclasses.is_dataclass(value):
+        return False
     # Properties that are computed once and kept are state too, but a function of the fields.
     return bool(type(value).__dataclass_params__.frozen) and not hasattr(type(value), "__slots__")
 

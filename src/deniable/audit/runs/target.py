@@ -202,22 +202,22 @@ def encode(outputs: list[Any], columns: list[str]) -> Rows:
     if array is not None and columns in ([], [str(i) for i in range(array.shape[1])]):
         columns[:] = [str(i) for i in range(array.shape[1])]
         return array
-    flat = [dict(_leaves(_unwrap(output), "")) for output in outputs]
+    leaves = [dict(_leaves(_unwrap(output), "")) for output in outputs]
     if columns and columns[0] != SHAPE:
-        odd = [np.nan] * len(columns)
-        return np.array(
-            [list(leaves.values()) if len(leaves) == len(columns) else odd for leaves in flat], np.float64
-        )
+        return np.array([_row_of_numbers(places, len(columns)) for places in leaves], np.float64)
     if not columns:
-        columns[:] = [SHAPE, *dict.fromkeys(path for leaves in flat for path in leaves)]
-    rows = np.full((len(flat), len(columns)), np.nan)
-    place = {path: i for i, path in enumerate(columns)}
-    for row, leaves in zip(rows, flat, strict=True):
-        for path, number in leaves.items():
-            if path in place:
-                row[place[path]] = number
-        row[place[SHAPE]] = _checksum("\n".join(leaves))
-    return rows
+        columns[:] = [SHAPE, *dict.fromkeys(path for places in leaves for path in places)]
+    return np.array([_row_of_leaves(places, columns) for places in leaves], np.float64)
+
+
+def _row_of_numbers(leaves: Mapping[str, float], length: int) -> list[float]:
+    """Where the first outputs were rows of numbers."""
+    return list(leaves.values()) if len(leaves) == length else [np.nan] * length
+
+
+def _row_of_leaves(leaves: Mapping[str, float], columns: list[str]) -> list[float]:
+    shape = _checksum("\n".join(leaves))
+    return [shape, *(leaves.get(path, np.nan) for path in columns[1:])]
 
 
 def _numbers(outputs: list[Any]) -> Rows | None:
@@ -259,18 +259,22 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, float]]:
     elif isinstance(value, list | tuple):
         for i, item in enumerate(value):
             yield from _leaves(item, f"{path}.{i}")
-    elif value is None:
-        yield path, float("nan")
-    elif isinstance(value, int | float | np.generic):
-        yield path, float(value)
-    elif not any({"__str__", "__repr__"} & vars(kind).keys() for kind in type(value).__mro__[:-1]):
-        raise InvalidParameter(
-            f"Expected outputs made of numbers, texts, tables or fitted models, got {type(value).__name__}. "
-            "Nothing was certified; let the target return what is to be looked at, like FinalModel(train, "
-            "score)."
-        )
     else:
-        yield path, _checksum(str(value))
+        yield path, _number(value)
+
+
+def _number(value: Any) -> float:
+    if value is None:
+        return float("nan")
+    if isinstance(value, int | float | np.generic):
+        return float(value)
+    if any({"__str__", "__repr__"} & vars(kind).keys() for kind in type(value).__mro__[:-1]):
+        return _checksum(str(value))
+    raise InvalidParameter(
+        f"Expected outputs made of numbers, texts, tables or fitted models, got {type(value).__name__}. "
+        "Nothing was certified; let the target return what is to be looked at, like FinalModel(train, "
+        "score)."
+    )
 
 
 def _checksum(text: str) -> float:
