@@ -14,6 +14,7 @@ LAYERS = (
     (
         "_version",
         "errors",
+        "extras",
         "process",
         "strict_json",
         "numbers",
