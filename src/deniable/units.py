@@ -158,29 +158,33 @@ class Unit:
         is_known = isinstance(value, dict) and set(value) <= names and isinstance(value.get("kind"), str)
         if not isinstance(value, dict) or not is_known or value["kind"] not in list(UnitKind):
             raise InvalidParameter(f"Expected the JSON of a unit with a kind among {', '.join(UnitKind)}.")
-        v, replace = dict(value), value.get("replace", False)
-        zero_out = v.get("zero_out", False)
+        replace, zero_out = value.get("replace", False), value.get("zero_out", False)
         if not (isinstance(replace, bool) and isinstance(zero_out, bool)):
             raise InvalidParameter(
                 f"Expected replace={replace!r} and zero_out={zero_out!r} to be true or false."
             )
-        match v.pop("kind"):
-            case UnitKind.ROW:
-                unit = cls.row(replace=replace, zero_out=zero_out)
-            case UnitKind.COLUMN:
-                unit = cls.column(v.get("column_name", ""), max_rows=v.get("max_rows"), replace=replace)
-            case UnitKind.VALUE:
-                unit = cls.value()
-            case UnitKind.CLIENT:
-                unit = cls.client(replace=replace, zero_out=zero_out)
-            case _:
-                unit = cls.ball(_norm(v.get("p")), _real(v.get("radius"), "radius"))
+        unit = cls._from_fields(value, replace=replace, zero_out=zero_out)
         if not _same(unit.to_dict(), value):
             raise InvalidParameter(
                 f"Expected a unit that means what it says; {json.dumps(value)[:200]} has fields without "
                 "meaning."
             )
         return unit
+
+    @classmethod
+    def _from_fields(cls, v: dict[str, Any], *, replace: bool, zero_out: bool) -> Unit:
+        """By the kind; a field that this kind has no use for is passed over."""
+        match v["kind"]:
+            case UnitKind.ROW:
+                return cls.row(replace=replace, zero_out=zero_out)
+            case UnitKind.COLUMN:
+                return cls.column(v.get("column_name", ""), max_rows=v.get("max_rows"), replace=replace)
+            case UnitKind.VALUE:
+                return cls.value()
+            case UnitKind.CLIENT:
+                return cls.client(replace=replace, zero_out=zero_out)
+            case _:
+                return cls.ball(_norm(v.get("p")), _real(v.get("radius"), "radius"))
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), separators=(",", ":"))
@@ -235,10 +239,7 @@ def _norm(value: object) -> float:
 def _same(meaning: dict[str, Any], text: dict[str, Any]) -> bool:
     """Equal as JSON: in Python `1 == True == 1.0`, in a text they are three things."""
 
-    def kinds(value: dict[str, Any]) -> dict[str, type]:
-        return {
-            key: bool if isinstance(v, bool) else str if isinstance(v, str) else float
-            for key, v in value.items()
-        }
+    def kinds(fields: dict[str, Any]) -> dict[str, tuple[bool, bool]]:
+        return {name: (isinstance(value, bool), isinstance(value, str)) for name, value in fields.items()}
 
     return meaning == text and kinds(meaning) == kinds(text)

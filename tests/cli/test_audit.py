@@ -192,7 +192,7 @@ def test_a_query_is_audited_on_two_tables(tmp_path: Path) -> None:
     assert "claimed ε = 1 at δ = 0.01." in private
     assert "has no bounds" in sentence("SELECT SUM(person) AS s FROM visits", *where, *two)
     unbounded = run(
-        "SELECT COUNT(*) AS n FROM visits", *where, "--unit", "column:person", "--samples", "4000", code=0
+        "SELECT COUNT(*) AS n FROM visits", *where, "--unit", "column:person", "--samples", "500", code=0
     )
     assert "CONSISTENT" in unbounded.stdout
 

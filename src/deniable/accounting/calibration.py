@@ -185,11 +185,16 @@ def _solve(
         if abs(good[0] - bad[0]) <= relative:
             break
         slope = (good[1] - bad[1]) / (good[0] - bad[0])
-        guess = (good[0] + bad[0]) / 2 if turn % 4 == 3 else good[0] - good[1] / slope + aim * 0.4 * relative
+        guess = good[0] - good[1] / slope + aim * 0.4 * relative
+        if turn % 4 == 3:  # halving: a secant alone may crawl along one side of a kink
+            guess = (good[0] + bad[0]) / 2
         low, high = sorted((good[0], bad[0]))
         guess = min(max(guess, low + 0.2 * relative), high - 0.2 * relative)
         point = (guess, excess(guess))
-        good, bad, aim = (point, bad, sign) if point[1] <= 0 else (good, point, -sign)
+        if point[1] <= 0:
+            good, aim = point, sign
+        else:
+            bad, aim = point, -sign
     return good[0], bad[0]
 
 
@@ -199,7 +204,9 @@ def _enclose(
     """A point where the budget holds and one where it does not, from growing steps."""
     here, step = (start, excess(start)), 0.2
     while True:
-        v = here[0] - sign * step if here[1] > 0 else here[0] + sign * step
+        v = here[0] + sign * step
+        if here[1] > 0:
+            v = here[0] - sign * step
         if abs(v - start) > _FAR:
             raise InvalidParameter(
                 "No value within e^±60 of the start just fits this budget: is it a limit at all?"

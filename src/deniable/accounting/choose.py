@@ -80,7 +80,9 @@ def epsilon(loss: Loss, delta: float, *, method: str | None = None) -> Bound:
     upper, name = min(_uppers(loss, delta, bound))
     if math.isinf(upper) and refusal is not None:
         raise refusal
-    return _bracket(bound.lower if bound else _or_zero(numerical.lower, loss, delta), upper, name)
+    if bound is None:
+        return _bracket(_or_zero(numerical.lower, loss, delta), upper, name)
+    return _bracket(bound.lower, upper, name)
 
 
 @guarded
@@ -114,11 +116,10 @@ def compare(loss: Loss, delta: float) -> dict[str, Bound | str]:
     table: dict[str, Bound | str] = {}
     for name, method in METHODS.items():
         try:
-            table[name] = (
-                numerical.epsilon(loss, delta)
-                if name == "numerical"
-                else Bound(0.0, method(loss, delta), name)
-            )
+            if name == "numerical":
+                table[name] = numerical.epsilon(loss, delta)
+            else:
+                table[name] = Bound(0.0, method(loss, delta), name)
         except Unaccountable as refusal:
             table[name] = str(refusal)
     return table

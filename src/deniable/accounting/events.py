@@ -72,6 +72,22 @@ def _event(event: Any, relation: Relation) -> Loss:
         case "RandomizedResponseDpEvent" if not is_addition:
             noise = exact(float(event.noise_parameter))
             return ResponseNoise(1 - noise + noise / event.num_buckets, int(event.num_buckets))
+        case "RepeatAndSelectDpEvent" if event.shape == math.inf:
+            return Selected(_event(event.event, relation), PoissonRuns(event.mean))
+        case "RepeatAndSelectDpEvent" if event.shape == 1 and event.mean > 1:
+            return Selected(
+                _event(event.event, relation), NegativeBinomialRuns(1, 1 / exact(float(event.mean)))
+            )
+        case _ if is_addition and name in _NOISES:
+            return _noise(event)
+        case _:
+            return _sample(event, relation)
+
+
+def _sample(event: Any, relation: Relation) -> Loss:
+    """A release on a sample; anything that is none is refused."""
+    is_addition = relation is not Relation.REPLACED
+    match type(event).__name__:
         case "PoissonSampledDpEvent":
             # A coin takes a record out or puts one in, whatever the relation: its content is read for added
             # records.
@@ -88,15 +104,7 @@ def _event(event: Any, relation: Relation) -> Loss:
             return CappedSample(
                 event.sampling_probability, int(event.truncated_batch_size), int(event.dataset_size), noise_of
             )
-        case "RepeatAndSelectDpEvent" if event.shape == math.inf:
-            return Selected(_event(event.event, relation), PoissonRuns(event.mean))
-        case "RepeatAndSelectDpEvent" if event.shape == 1 and event.mean > 1:
-            return Selected(
-                _event(event.event, relation), NegativeBinomialRuns(1, 1 / exact(float(event.mean)))
-            )
-        case _ if is_addition and name in _NOISES:
-            return _noise(event)
-        case _:
+        case name:
             raise Unaccountable(_refusal(name, relation))
 
 
@@ -146,19 +154,25 @@ def _to_event(loss: Loss, events: Any) -> Any:
             return events.NoOpDpEvent()
         case Repeated(times, of):
             return events.SelfComposedDpEvent(_to_event(of, events), times)
+        case Sampled(rate, of, scheme) if scheme is POISSON:
+            return events.PoissonSampledDpEvent(min(1.0, ceil_float(exact(rate))), _to_event(of, events))
+        case CappedSample(rate, cap, rows, GaussianNoise(multiplier)):
+            probability = min(1.0, ceil_float(exact(rate)))
+            return events.TruncatedSubsampledGaussianDpEvent(rows, probability, cap, _down(exact(multiplier)))
+        case _:
+            return _noise_event(loss, events)
+
+
+def _noise_event(loss: Loss, events: Any) -> Any:
+    match loss:
+        case Zcdp(rho):
+            return events.ZCDpEvent(ceil_float(exact(rho)))
         case GaussianNoise(multiplier):
             return events.GaussianDpEvent(_down(exact(multiplier)))
         case LaplaceNoise(multiplier):
             return events.LaplaceDpEvent(_down(exact(multiplier)))
         case DiscreteLaplaceNoise(scale, sensitivity):
             return events.DiscreteLaplaceDpEvent(ceil_float(1 / exact(scale)), sensitivity)
-        case Zcdp(rho):
-            return events.ZCDpEvent(ceil_float(exact(rho)))
-        case Sampled(rate, of, scheme) if scheme is POISSON:
-            return events.PoissonSampledDpEvent(min(1.0, ceil_float(exact(rate))), _to_event(of, events))
-        case CappedSample(rate, cap, rows, GaussianNoise(multiplier)):
-            probability = min(1.0, ceil_float(exact(rate)))
-            return events.TruncatedSubsampledGaussianDpEvent(rows, probability, cap, _down(exact(multiplier)))
         case MixedGaussianNoise(sigma, shifts, weights):
             return events.MixtureOfGaussiansDpEvent(
                 _down(exact(sigma)), [ceil_float(exact(s)) for s in shifts], [float(w) for w in weights]

@@ -211,15 +211,18 @@ def link_(
 
     [bold]deniable attack link --data ratings[/]
     """
+    many = people
+    if many is None:
+        many = {Linked.PEOPLE: 20_000, Linked.RATINGS: 1000, Linked.STEPS: 2000}[data]
     match data:
         case Linked.PEOPLE:
-            results = link.compare(20_000 if people is None else people, epsilon=epsilon, seed=seed)
+            results = link.compare(many, epsilon=epsilon, seed=seed)
             title, secrets = "A register with names, joined to a table with diagnoses", "diagnoses"
         case Linked.RATINGS:
-            results = fuzzy.compare(1000 if people is None else people, epsilon=epsilon, seed=seed)
+            results = fuzzy.compare(many, epsilon=epsilon, seed=seed)
             title, secrets = "Eight ratings known roughly, and whose record it is", "records"
         case Linked.STEPS:
-            results = series.compare(2000 if people is None else people, epsilon=epsilon, seed=seed)
+            results = series.compare(many, epsilon=epsilon, seed=seed)
             title, secrets = "Six days of step counts, and whose series it is", "series"
     _tell(results, title, secrets, json, plot)
     if data is Linked.PEOPLE and not json:

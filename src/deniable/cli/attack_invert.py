@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,10 @@ from deniable.cli.door import door
 from deniable.cli.options import Json, Plot
 from deniable.errors import MissingExtra
 from deniable.plots import faces
+
+if TYPE_CHECKING:
+    from deniable.attack.models.invert import Album, InvertedImages
+    from deniable.attack.models.stationary import RecoveredImages
 
 
 def register(app: typer.Typer) -> None:
@@ -56,10 +60,8 @@ def invert(
     inversions = inversion.compare(album, epsilon=epsilon, seed=seed, watch=_watch)
     solutions = stationary.compare(album, epsilon=epsilon, seed=seed, watch=_watch)
     if plot is not None:
-        rows = {"trained on": album.first, "mean": album.means}
-        rows |= {f"{result.model},\nby {result.attack}": result.images for result in inversions}
-        rows |= {f"{result.model},\nby stationarity": result.nearest[: album.people] for result in solutions}
-        faces.beside(rows, album.shape, title=f"What models show of {album.people} of the {data}", path=plot)
+        title = f"What models show of {album.people} of the {data}"
+        faces.beside(_rows(album, inversions, solutions), album.shape, title=title, path=plot)
     releases = [*(result.learnt() for result in inversions), *(result.learnt() for result in solutions)]
     if json:
         show.as_json(
@@ -70,28 +72,36 @@ def invert(
         f"{len(album.seen):,} private images of {album.people} people ({data}), {len(album.public):,} public "
         "ones"
     )
-    table = [
-        (
-            result.model,
-            result.attack,
-            percent(result.accuracy),
-            f"{result.recognised.sum()} of {album.people}",
-            f"{result.nearest_own.mean():.2f}",
-            f"{result.nearest_other.mean():.2f}",
-            f"{result.to_mean.mean():.2f}",
-        )
-        for result in inversions
-    ]
-    show.table(
-        ("model", "attack", "accuracy", "named", "to own", "to others", "to mean"),
-        table,
-        right=(2, 3, 4, 5, 6),
-    )
+    head = ("model", "attack", "accuracy", "named", "to own", "to others", "to mean")
+    show.table(head, [_line(result, album.people) for result in inversions], right=(2, 3, 4, 5, 6))
     show.say("", *(result.reading for result in releases))
     show.say(
-        "Confidence, public mean and generator find the class. DP for an image hides whether that image was there, not "
-        "what all images of a class have in common: a private model that works can be inverted all the same. "
-        "Stationarity finds the images themselves, and that is what DP bounds."
+        "Confidence, public mean and generator find the class. DP for an image hides whether that image was "
+        "there, not what all images of a class have in common: a private model that works can be inverted "
+        "all the same. Stationarity finds the images themselves, and that is what DP bounds."
+    )
+
+
+def _rows(
+    album: Album, inversions: Sequence[InvertedImages], solutions: Sequence[RecoveredImages]
+) -> dict[str, Any]:
+    """Images for the picture: the people's own first, then what each attack made of them."""
+    rows: dict[str, Any] = {"trained on": album.first, "mean": album.means}
+    rows |= {f"{result.model},\nby {result.attack}": result.images for result in inversions}
+    return rows | {
+        f"{result.model},\nby stationarity": result.nearest[: album.people] for result in solutions
+    }
+
+
+def _line(result: InvertedImages, people: int) -> tuple[str, ...]:
+    return (
+        result.model,
+        result.attack,
+        percent(result.accuracy),
+        f"{result.recognised.sum()} of {people}",
+        f"{result.nearest_own.mean():.2f}",
+        f"{result.nearest_other.mean():.2f}",
+        f"{result.to_mean.mean():.2f}",
     )
 
 

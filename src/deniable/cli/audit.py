@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, NoReturn, TypeAlias
 
 import typer
 from rich.console import Console
@@ -21,6 +22,8 @@ from deniable import numbers
 from deniable.audit import Finding, replay
 from deniable.audit import audit as attack
 from deniable.audit.bench import CASES, NULLS
+from deniable.audit.bench.case import Case
+from deniable.audit.one_run import Family
 from deniable.audit.system import plan
 from deniable.audit.system_options import SystemOptions
 from deniable.audit.target_options import (
@@ -204,106 +207,147 @@ def audit(
     budget = None
     if epsilon is not None:
         budget = Budget(epsilon, delta)
-    of_queries = {"--tables": tables, "--name": name, "--schema": schema, "--bounds": bounds, "--keys": keys}
     asks = SystemOptions(command, url, sql, target, data, method, json_path, rate, resume)
-    _sensible(
-        None if asks.given else target, samples, seconds, family, pairs, of_queries, (plot, save, report)
-    )
+    subject = Subject.of(target, elsewhere=asks.given)
+    _check_files(plot, save, report)
+    _check_effort(seconds, samples)
+    _check_about(
+        subject,
+        {"--one-run": family, "--pairs": pairs, "--tables": tables, "--name": name, "--schema": schema,
+         "--bounds": bounds, "--keys": keys},
+    )  # fmt: skip
     if only_plan:
         _show_plan(budget, confidence, json)
         return
-    options = {"time": seconds, "samples": samples, "confidence": confidence}
+    effort = {"time": seconds, "samples": samples, "confidence": confidence}
+    options = effort | {"seed": seed or 0}
+    text = target or ""
+    assumption: Family | None = None
+    if family is not None:
+        assumption = family.value
+    ways: dict[Subject, Callable[[], Finding]] = {
+        Subject.SYSTEM: lambda: _system(asks, budget, options),
+        Subject.BENCH: lambda: _bench(options, plot, json),
+        Subject.SCORES: lambda: from_scores(Path(text), budget, confidence, seed, assumption),
+        Subject.QUERY: lambda: _query(
+            query_target(text, epsilon, delta, tables, unit, name, schema, bounds, keys), options
+        ),
+        Subject.MECHANISM: lambda: _attacked(named(text, budget), text, pairs, unit, options),
+        Subject.NOTHING: _nothing,
+    }
     if replay_file is not None:
-        finding = _replay(replay_file, seed)
-    elif asks.given:
-        with _bar(asks.name) as tell:
-            finding = asks.attack(budget, options | {"seed": seed or 0, "progress": tell}, _tell_resumed)
-    elif target is None:
-        raise InvalidParameter("Expected a target to audit, or --replay with the file of a finding.")
-    elif target == BENCH:
-        _bench(options | {"seed": seed or 0}, plot, json)
-        return
-    elif is_scores(target):
-        finding = from_scores(
-            Path(target), budget, confidence, seed, None if family is None else family.value
-        )
-    elif is_query(target):
-        query = query_target(target, epsilon, delta, tables, unit, name, schema, bounds, keys)
-        finding = _attacked(query, query.of.name, None, None, options | {"seed": seed or 0})
+        ways[subject] = partial(_replay, replay_file, seed)
+    finding = ways[subject]()
+    _write(finding, save, report, plot)
+    if json:
+        show.as_json({**_jsonable(finding), "exit_code": finding.exit_code})
     else:
-        finding = _attacked(named(target, budget), target, pairs, unit, options | {"seed": seed or 0})
+        show.say(*str(finding).split("\n"))
+        show.written(picture=plot, finding=save, report=report)
+    raise typer.Exit(finding.exit_code)
+
+
+class Subject(Enum):
+    """What is attacked: each kind is run in its own way, and takes options of its own."""
+
+    SYSTEM = auto()
+    BENCH = auto()
+    SCORES = auto()
+    QUERY = auto()
+    MECHANISM = auto()
+    NOTHING = auto()
+
+    @classmethod
+    def of(cls, target: str | None, *, elsewhere: bool) -> Subject:
+        """As the argument says, unless options name a system that is attacked from outside."""
+        if elsewhere:
+            return cls.SYSTEM
+        if target is None:
+            return cls.NOTHING
+        if target == BENCH:
+            return cls.BENCH
+        if is_scores(target):
+            return cls.SCORES
+        if is_query(target):
+            return cls.QUERY
+        return cls.MECHANISM
+
+
+OF_A_QUERY = (Subject.QUERY, 'is about a query, like "SELECT COUNT(*) FROM t"')
+ABOUT = {
+    "--one-run": (Subject.SCORES, "is about a file of scores (.csv, .parquet)"),
+    "--pairs": (Subject.MECHANISM, "is about a mechanism or a callable: here the pair is given"),
+    "--tables": OF_A_QUERY,
+    "--name": OF_A_QUERY,
+    "--schema": OF_A_QUERY,
+    "--bounds": OF_A_QUERY,
+    "--keys": OF_A_QUERY,
+}
+"""Options that only one kind of subject takes; with another they would be passed over in silence."""
+
+
+def _check_about(subject: Subject, options: Mapping[str, object]) -> None:
+    for option, value in options.items():
+        only, words = ABOUT[option]
+        if value and subject is not only:
+            raise InvalidParameter(f"{option} {words}. Nothing was run.")
+
+
+def _check_files(plot: Path | None, *others: Path | None) -> None:
+    """Refuse now what would fail only when the audit is done."""
+    for file in filter(None, (plot, *others)):
+        if not file.parent.is_dir():
+            raise InvalidParameter(f"{file}: there is no folder {file.parent}. Nothing was run.")
+    if plot is not None and plot.suffix not in FORMATS:
+        raise InvalidParameter(f"Expected --plot {plot} to end in {', '.join(FORMATS)}. Nothing was run.")
+
+
+def _check_effort(seconds: float, samples: int | None) -> None:
+    if not seconds > 0 or (samples is not None and samples < 1):
+        raise InvalidParameter(
+            f"Expected --time {seconds:g} above 0, and --samples of at least 1. Nothing was run."
+        )
+
+
+def _write(finding: Finding, save: Path | None, report: Path | None, plot: Path | None) -> None:
     if save is not None:
         save.write_text(finding.to_json(), encoding="utf-8")
     if report is not None:
         write_report(finding, report)
-    _show(finding, plot, json)
-    if not json:
-        show.say(
-            *(f"{what}: {file}" for what, file in (("Finding", save), ("Report", report)) if file is not None)
-        )
-    raise typer.Exit(finding.exit_code)
+    if plot is not None:
+        plots.overview(finding, plot)
+
+
+def _jsonable(finding: Finding) -> dict[str, Any]:
+    return dict(json.loads(finding.to_json()))
+
+
+# ------------------------------------------------------------------------------------------------ targets
+
+
+def _nothing() -> NoReturn:
+    raise InvalidParameter("Expected a target to audit, or --replay with the file of a finding.")
+
+
+def _system(asks: SystemOptions, budget: Budget | None, options: dict[str, Any]) -> Finding:
+    with _bar(asks.name) as tell:
+        return asks.attack(budget, options | {"progress": tell}, _tell_resumed)
 
 
 def _tell_resumed(runs: int) -> None:
     Console(stderr=True).print(f"{runs:,} runs are kept from before; they are not made again.")
 
 
-def _sensible(
-    target: str | None,
-    samples: int | None,
-    seconds: float,
-    family: OneRun | None,
-    pairs: Path | None,
-    of_queries: Mapping[str, Any],
-    files: tuple[Path | None, ...],
-) -> None:
-    """Refuse what would be passed over in silence, or fail only when the audit is done."""
-    for file in files:
-        if file is not None and not file.parent.is_dir():
-            raise InvalidParameter(f"{file}: there is no folder {file.parent}. Nothing was run.")
-    if files[0] is not None and files[0].suffix not in FORMATS:
-        raise InvalidParameter(f"Expected --plot {files[0]} to end in {', '.join(FORMATS)}. Nothing was run.")
-    if not seconds > 0 or (samples is not None and samples < 1):
-        raise InvalidParameter(
-            f"Expected --time {seconds:g} above 0, and --samples of at least 1. Nothing was run."
-        )
-    scores, query = target is not None and is_scores(target), target is not None and is_query(target)
-    if family is not None and not scores:
-        raise InvalidParameter("--one-run is about a file of scores (.csv, .parquet). Nothing was run.")
-    if pairs is not None and (target is None or scores or query or target == BENCH):
-        raise InvalidParameter(
-            "--pairs is about a mechanism or a callable: here the pair is given. Nothing was run."
-        )
-    unused = [option for option, value in of_queries.items() if value]
-    if unused and not query:
-        raise InvalidParameter(
-            f'{unused[0]} is about a query, like "SELECT COUNT(*) FROM t". Nothing was run.'
-        )
-
-
-def _show(found: Finding, plot: Path | None, json: bool) -> None:
-    if plot is not None:
-        plots.overview(found, plot)
-    if json:
-        show.as_json({**_jsonable(found), "exit_code": found.exit_code})
-    else:
-        show.say(*str(found).split("\n"))
-        if plot is not None:
-            show.say(f"Picture: {plot}")
-
-
-def _jsonable(found: Finding) -> dict[str, Any]:
-    value = json.loads(found.to_json())
-    return dict(value)
-
-
-# ------------------------------------------------------------------------------------------------ targets
+def _query(target: AuditTarget, options: dict[str, Any]) -> Finding:
+    return _attacked(target, target.of.name, None, None, options)
 
 
 def _attacked(
     target: AuditTarget, name: str, pairs: Path | None, unit: str | None, options: dict[str, Any]
 ) -> Finding:
-    neighbours = read_pairs(pairs) if pairs is not None else target.pairs
+    neighbours = target.pairs
+    if pairs is not None:
+        neighbours = read_pairs(pairs)
     privacy_unit = None
     if unit:
         privacy_unit = Unit.parse(unit)
@@ -320,9 +364,10 @@ def _replay(path: Path, seed: int | None) -> Finding:
     if finding.method == "scores" or finding.method.startswith("one run"):
         if "target" not in options:
             raise InvalidParameter(f'The finding on "{finding.target}" does not name the file of its scores.')
-        replay_seed = options.get("seed", 0) if seed is None else seed
+        if seed is None:
+            seed = options.get("seed", 0)
         return from_scores(
-            Path(options["target"]), finding.claim, finding.confidence, replay_seed, options.get("family")
+            Path(options["target"]), finding.claim, finding.confidence, seed, options.get("family")
         )
     if "system" in options:
         return replace(
@@ -351,44 +396,50 @@ def _show_plan(claim: Budget | None, confidence: float, json: bool) -> None:
 # ------------------------------------------------------------------------------------------------ the bench
 
 
-def _bench(options: dict[str, Any], plot: Path | None, json: bool) -> None:
+def _bench(options: dict[str, Any], plot: Path | None, json: bool) -> NoReturn:
     """Every case of the bench; leaves with 1 if a broken one was missed or a sound one accused.
 
     Thirty sound verdicts at 95 % each would seldom all be right: the error is shared, so that all of them
     hold together.
     """
-    findings, together = [], options["confidence"]
+    together = options["confidence"]
     if not 0 < together < 1:
         raise InvalidParameter(f"Expected confidence={together} in (0, 1).")
     cases = (*CASES, *NULLS)
-    options = options | {"confidence": 1 - (1 - together) / len(cases)}
+    share = options | {"confidence": 1 - (1 - together) / len(cases)}
+    findings = []
     for i, target in enumerate(cases):
         with _bar(f"{i + 1}/{len(cases)} {target.name}") as tell:
-            findings.append(attack(target, target.pairs(), progress=tell, **options))
-    misses = [c.name for c, f in zip(cases, findings, strict=True) if c.broken and f.exit_code != 1]
-    accusations = [c.name for c, f in zip(cases, findings, strict=True) if not c.broken and f.exit_code == 1]
+            findings.append(attack(target, target.pairs(), progress=tell, **share))
+    verdicts = list(zip(cases, findings, strict=True))
+    wrong = [case for case, finding in verdicts if case.broken != (finding.exit_code == 1)]
+    wrong.sort(key=lambda case: not case.broken)
     if plot is not None:
         plots.ladder(findings, plot)
     if json:
-        show.as_json({"cases": [_line(f) for f in findings], "wrong": misses + accusations})
+        show.as_json({"cases": [_line(f) for f in findings], "wrong": [case.name for case in wrong]})
     else:
-        rows = [(f.target, *_figures(c.true_epsilon, f)) for c, f in zip(cases, findings, strict=True)]
+        rows = [(finding.target, *_figures(case.true_epsilon, finding)) for case, finding in verdicts]
         show.table(("case", "claimed ε", "true ε", "certified ε ≥", "verdict"), rows, right=(1, 2, 3))
-        show.say("", *_judged(misses, accusations), f"All bounds hold together with confidence {together:g}.")
-    raise typer.Exit(1 if misses or accusations else 0)
+        show.say("", *_judged(wrong), f"All bounds hold together with confidence {together:g}.")
+    raise typer.Exit(int(bool(wrong)))
 
 
-def _judged(missed: list[str], accused: list[str]) -> Iterator[str]:
-    if missed:
-        yield f"Not found: {', '.join(missed)}. More --time finds more."
-    if accused:
-        yield f"Accused, though sound: {', '.join(accused)}."
-    if not missed and not accused:
+def _judged(wrong: Sequence[Case]) -> Iterator[str]:
+    if not wrong:
         yield "Every verdict is right."
+    misses = [case.name for case in wrong if case.broken]
+    accusations = [case.name for case in wrong if not case.broken]
+    if misses:
+        yield f"Not found: {', '.join(misses)}. More --time finds more."
+    if accusations:
+        yield f"Accused, though sound: {', '.join(accusations)}."
 
 
 def _figures(true: float, found: Finding) -> tuple[str, str, str, str]:
-    verdict = f"{found.verdict}, support differs" if found.support_differs else str(found.verdict)
+    verdict = str(found.verdict)
+    if found.support_differs:
+        verdict += ", support differs"
     return numbers.up(float(found.claim.epsilon)), numbers.up(true), numbers.down(found.epsilon), verdict
 
 

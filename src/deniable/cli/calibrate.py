@@ -53,9 +53,11 @@ def calibrate(
     How many steps? [bold]deniable calibrate --epsilon 3 --delta 1e-5 --rate .01 --noise 2[/]
     """
     unknown = _unknown(noise, rate, steps)
-    start = noisy_run(
-        noise or 1.0, 1.0 if rate is None else rate, 1 if steps is None else steps, mechanism, scheme, replace
-    )
+    if rate is None:
+        rate = 1.0
+    if steps is None:
+        steps = 1
+    start = noisy_run(noise or 1.0, rate, steps, mechanism, scheme, replace)
     run = start.solved(unknown, target, delta)
     bound = epsilon(run.loss, delta)
     values = {"noise": run.noise, "rate": run.rate, "steps": run.steps}
@@ -65,7 +67,9 @@ def calibrate(
             {"solved": unknown, **values, "delta": delta, "epsilon": interval, "loss": run.loss.to_dict()}
         )
         return
-    answer = number(run.steps) if unknown is Unknown.STEPS else repr(values[unknown])
+    answer = repr(values[unknown])
+    if unknown is Unknown.STEPS:
+        answer = number(run.steps)
     show.heading(f"{LABEL[unknown]}: {answer}")
     show.say(
         f"With it, ε lies in [{numbers.down(bound.lower)}, {numbers.up(bound.upper)}] at δ = "

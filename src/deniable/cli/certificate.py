@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +11,7 @@ import typer
 
 from deniable import accounting, numbers
 from deniable.accounting.radius.robustness import RadiusCertificate, is_radius, verify_radius
+from deniable.accounting.runs.noisy_run import NoisyRun
 from deniable.cli import show
 from deniable.cli.door import door
 from deniable.cli.options import (
@@ -62,17 +65,20 @@ def certify(
     """
     if (noise is None) == (loss is None):
         raise InvalidParameter("Expected one of --noise and --loss: a certificate is for one run.")
-    what = (
-        Loss.from_json(loss)
-        if loss
-        else noisy_run(noise or 0.0, rate, steps, mechanism, scheme, replace).loss
-    )
-    certificate = accounting.certify(what, Unit.parse(unit, replace=replace), delta)
+    run = partial(noisy_run, noise or 0.0, rate, steps, mechanism, scheme, replace)
+    certificate = accounting.certify(_loss(loss, run), Unit.parse(unit, replace=replace), delta)
     if out is None:
         typer.echo(certificate.to_json(), nl=False)
         return
     out.write_text(certificate.to_json(), encoding="utf-8")
     show.say(f"{out}: ε ≤ {numbers.up(certificate.bound.upper)} at δ = {number(delta)}.")
+
+
+def _loss(text: str | None, run: Callable[[], NoisyRun]) -> Loss:
+    """As --loss says it, or that of the run the other options describe."""
+    if text:
+        return Loss.from_json(text)
+    return run().loss
 
 
 @door

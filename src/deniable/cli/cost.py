@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -70,12 +71,16 @@ def cost(
     if plot:
         picture = _draw(run, delta, plot)
     if json:
-        show.as_json(_json(loss, unit, delta, bracket, methods) | ({"plot": picture} if picture else {}))
+        facts = _json(loss, unit, delta, bracket, methods)
+        if picture:
+            facts["plot"] = picture
+        show.as_json(facts)
         return
     show.heading(str(loss))
     show.say(f"Protected: {unit}. δ = {number(delta)}.", "")
     _table(methods)
-    show.say("", _verdict(bracket), *([f"Picture: {picture}"] if picture else []))
+    show.say("", _verdict(bracket))
+    show.written(picture=picture)
 
 
 def _json(
@@ -86,11 +91,14 @@ def _json(
         "unit": unit.to_dict(),
         "delta": delta,
         "epsilon": {"lower": bracket.lower, "upper": bracket.upper, "method": bracket.method},
-        "methods": {
-            name: {"upper": bound.upper} if isinstance(bound, Bound) else {"refused": bound}
-            for name, bound in methods.items()
-        },
+        "methods": {name: _method(bound) for name, bound in methods.items()},
     }
+
+
+def _method(bound: Bound | str) -> dict[str, object]:
+    if isinstance(bound, Bound):
+        return {"upper": bound.upper}
+    return {"refused": bound}
 
 
 def _table(methods: dict[str, Bound | str]) -> None:
@@ -123,12 +131,16 @@ def _verdict(bound: Bound) -> str:
     return f"The true ε lies in [{numbers.down(bound.lower)}, {numbers.up(bound.upper)}] ({bound.method})."
 
 
+def _upper(bound: Bound | str) -> float:
+    """What a method states; ∞ where it refuses."""
+    if isinstance(bound, Bound):
+        return bound.upper
+    return math.inf
+
+
 def _draw(run: NoisyRun, delta: float, path: Path) -> Path:
     """ε by number of releases, for every method."""
     grid = sorted({round(run.steps ** (i / 24)) for i in range(25)})
     tables = [compare(run.release * n, delta) for n in show.progress(grid, "Drawing")]
-    curves = {
-        name: [bound.upper if isinstance(bound := t[name], Bound) else float("inf") for t in tables]
-        for name in tables[0]
-    }
+    curves = {name: [_upper(table[name]) for table in tables] for name in tables[0]}
     return plots.cost(grid, curves, delta=delta, path=path)

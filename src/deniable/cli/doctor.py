@@ -171,7 +171,10 @@ def _programs() -> Iterator[Check]:
 def find_java() -> int | None:
     """The major version of the Java that Spark would start, if there is one."""
     home = os.environ.get("JAVA_HOME")
-    java = shutil.which("java", path=str(Path(home) / "bin") if home else None)
+    folder = None
+    if home:
+        folder = str(Path(home) / "bin")
+    java = shutil.which("java", path=folder)
     if java is None:
         return None
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
@@ -195,12 +198,11 @@ def _ledger(url: str | None, key: Path | None) -> Iterator[Check]:
     except DeniableError as error:
         yield Check(name, False, str(error), f"deniable ledger verify --ledger {address}")
         return
-    problems = "; ".join(map(str, verdict.problems))
-    entries = f"{verdict.head.count:,} entries, every seal and sum is right"
-    advice = ""
+    state, advice = f"{verdict.head.count:,} entries, every seal and sum is right", ""
     if not verdict.ok:
+        state = "; ".join(map(str, verdict.problems))
         advice = f"deniable ledger verify --ledger {address} names each entry."
-    yield Check(name, verdict.ok, entries if verdict.ok else problems, advice)
+    yield Check(name, verdict.ok, state, advice)
     if frozen:
         look = f"Look, then: deniable ledger unfreeze NAME --ledger {address}"
         yield Check("accounts not open", None, ", ".join(frozen), look)

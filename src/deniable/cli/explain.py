@@ -40,11 +40,16 @@ def explain(
 
     [bold]deniable explain --epsilon 2 --delta 1e-6 --group 4 --plot attacker.png[/]
     """
-    beliefs = {p: meaning.posterior(p, epsilon, delta) for p in (PRIORS if prior is None else (prior,))}
+    priors: tuple[float, ...] = PRIORS
+    if prior is not None:
+        priors = (prior,)
+    beliefs = {p: meaning.posterior(p, epsilon, delta) for p in priors}
     power = {rate: meaning.attacker_power(rate, epsilon, delta) for rate in FALSE_ALARMS}
     advantage = meaning.advantage(epsilon, delta)
     odds, group_delta = meaning.group_odds(epsilon, group), meaning.group_delta(epsilon, delta, group)
-    guarantee = f"ε = {number(epsilon)}" + (f", δ = {number(delta)}" if delta else "")
+    guarantee = f"ε = {number(epsilon)}"
+    if delta:
+        guarantee += f", δ = {number(delta)}"
     if plot:
         plots.attacker(
             lambda rate: meaning.attacker_power(rate, epsilon, delta), title=f"Under {guarantee}", path=plot

@@ -1,4 +1,7 @@
-"""`deniable federate`: a classifier from the rows of many clients, each protected as a whole, with its certificate."""
+"""`deniable federate`: a classifier from the rows of many clients, each protected as a whole.
+
+Its certificate is written beside it.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ from deniable import accounting, numbers
 from deniable.cli import federate_options as option
 from deniable.cli import show, train_options
 from deniable.cli.door import door
-from deniable.cli.options import Json
+from deniable.cli.options import Json, limit_of
 from deniable.curator.opening.file_account import account_of
 from deniable.errors import InvalidParameter
-from deniable.guarantee import DEFAULT_DELTA, Budget, Certificate
+from deniable.guarantee import DEFAULT_DELTA, Certificate
 from deniable.plots import federated as picture
 from deniable.units import Unit
 
@@ -29,6 +32,8 @@ TRUST = {
     ),
     option.Place.CLIENT: "Nobody is trusted: each update carries all of its noise when it leaves the client.",
 }
+
+ADDED_BY = {place: place.value for place in option.Place} | {option.Place.SHARED: "clients together"}
 
 
 @door
@@ -64,12 +69,15 @@ def federate(
     json: Json = False,
     plot: option.Shown = None,
 ) -> None:
-    """Train a classifier on the rows of many clients by federated averaging; every client is protected as a whole.
+    """Train a classifier on the rows of many clients by federated averaging; every client is protected as a
+    whole.
 
-    A simulation: the file holds what the clients hold. In each round some are drawn, each trains the model on its own rows, and
-    the noisy sum of clipped updates moves it. How many clients there are, bounds and classes are what you state.
+    A simulation: the file holds what the clients hold. In each round some are drawn, each trains the model on
+    its own rows, and the noisy sum of clipped updates moves it. How many clients there are, bounds and
+    classes are what you state.
 
-    [bold]deniable federate phones.parquet --user phone --target app --classes a,b --feature age:0:99 --clients 900 --epsilon 4[/]
+    [bold]deniable federate phones.parquet --user phone --target app --classes a,b --feature age:0:99
+    --clients 900 --epsilon 4[/]
     """
     if plot is not None and public is None:
         raise InvalidParameter(
@@ -81,18 +89,19 @@ def federate(
     table = declaration.table(target, training.TableMethod(model.value), hidden)
     settings = Wanted(noise, rate, rounds, least, participations, coins, replace)
     tables = _tables()
+    evaluate = None
     if public is not None:
         training.check_public(table, data, public)
+        evaluate = tables.accuracy_on(table, public)
     run = _fedavg()(
-        table.model(), tables.CRITERION, clients=declaration.n, rate=rate, rounds=rounds, local_epochs=local_epochs,
-        batch=batch or None, learning_rate=learning_rate, server=tables.averaging(momentum), clip=clip,
+        table.model(), tables.CRITERION, clients=declaration.n, rate=rate, rounds=rounds,
+        local_epochs=local_epochs, batch=batch or None, learning_rate=learning_rate,
+        server=tables.averaging(momentum), clip=clip,
         noise=settings.placement(declaration.n), unit=settings.unit, epsilon=epsilon, delta=delta,
-        evaluate=None if public is None else tables.accuracy_on(table, public),
+        evaluate=evaluate,
     )  # fmt: skip
     rows = training.unquoted(table, data, lambda path: tables.read(table, path, user))
-    with account_of(
-        data, ledger, account, run.unit, None if limit is None else Budget.parse(limit)
-    ) as paying:
+    with account_of(data, ledger, account, run.unit, limit_of(limit)) as paying:
         training.check_writable(out)
         release = paying.run(run, rows, delta=delta, description="deniable federate")
         head = paying.certificate(release, delta=delta).head
@@ -148,7 +157,9 @@ class Wanted:
                 return Central()
             case option.Place.CLIENT:
                 return OnClient(participations=most, coins=self.coins)
-        least = max(2, int(0.6 * self.rate * clients)) if self.least is None else self.least
+        least = self.least
+        if least is None:
+            least = max(2, int(0.6 * self.rate * clients))
         return Shared(least=least, participations=most, coins=self.coins)
 
 
@@ -193,8 +204,7 @@ def _tell(
     )
     show.say(
         f"{run.rounds:,} rounds of about {run.drawing_rate * run.clients:g} clients, noise multiplier "
-        f"{run.multiplier:.4g}, added by the "
-        f"{'clients together' if wanted.place is option.Place.SHARED else wanted.place.value}.",
+        f"{run.multiplier:.4g}, added by the {ADDED_BY[wanted.place]}.",
         TRUST[wanted.place],
     )
     if len(views) > 1:
@@ -210,5 +220,7 @@ def _tell(
 
 def _views(run: FedAvg, place: option.Place, delta: float) -> dict[str, float]:
     """ε against each who looks: the server too, where it is not trusted."""
-    observers = ("models",) if place is option.Place.SERVER else ("server", "models")
+    observers = ["models"]
+    if place is not option.Place.SERVER:
+        observers = ["server", "models"]
     return {who: accounting.epsilon(run.loss_against(who), delta).upper for who in observers}

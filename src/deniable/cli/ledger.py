@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, TextIO, TypeAlias
@@ -250,13 +251,10 @@ def raise_(
     """
     with _opened(ledger, key) as book:
         ledger_account = book.account(account)
-        ledger_account.raise_limit(
-            Budget(
-                numbers.integral(epsilon),
-                ledger_account.limit.delta if delta is None else numbers.integral(delta),
-            ),
-            owner=owner,
-        )
+        limit = replace(ledger_account.limit, epsilon=numbers.integral(epsilon))
+        if delta is not None:
+            limit = replace(limit, delta=numbers.integral(delta))
+        ledger_account.raise_limit(limit, owner=owner)
         words.tell(ledger_account, json)
 
 
@@ -344,8 +342,8 @@ def versions(
     show.table(("data", "entries"), rows)
     if still_held:
         show.say(
-            f"Entries {', '.join(map(str, still_held))} were made after somebody was forgotten, from a version "
-            "that was in use before or from none that was declared: they may hold her still."
+            f"Entries {', '.join(map(str, still_held))} were made after somebody was forgotten, from a "
+            "version that was in use before or from none that was declared: they may hold her still."
         )
 
 
@@ -464,7 +462,9 @@ def export(
     [bold]deniable ledger export --format csv --out journal.csv[/]
     """
     with _opened(ledger, key) as book, _target(out) as file:
-        count = WRITERS[Format.JSONL if json and out is None else format](book.history(), file)
+        if json and out is None:
+            format = Format.JSONL
+        count = WRITERS[format](book.history(), file)
     if out is not None and json:
         show.as_json({"file": out, "entries": count})
     elif out is not None:

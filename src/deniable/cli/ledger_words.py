@@ -58,7 +58,7 @@ def bar(share: float) -> str:
     >>> bar(0.0), bar(0.26), bar(1.0)
     ('····················', '██████··············', '████████████████████')
     """
-    full = WIDTH if share >= 1 else math.ceil(share * WIDTH)
+    full = math.ceil(min(share, 1) * WIDTH)
     return "█" * full + "·" * (WIDTH - full)
 
 
@@ -116,7 +116,9 @@ def _left(left: Left) -> str:
 
 def row(entry: Entry, limits: Mapping[str, Budget]) -> tuple[str, ...]:
     version = version_of(entry)
-    what = str(entry.description or entry.loss or "") + ("" if version is None else f" (data: {version})")
+    what = str(entry.description or entry.loss or "")
+    if version is not None:
+        what += f" (data: {version})"
     cost = _cost(entry, limits.get(entry.account))
     return str(entry.seq), entry.time[:19], entry.kind, entry.account, entry.analyst, cost, what
 
@@ -124,7 +126,10 @@ def row(entry: Entry, limits: Mapping[str, Budget]) -> tuple[str, ...]:
 def tell_in_lines(rows: Iterable[tuple[str, ...]]) -> None:
     """A journal where seven columns do not fit: a line for each entry, and what it was for below it."""
     for seq, time, kind, account, analyst, cost, what in rows:
-        show.heading(f"{seq}  {time}  {kind} · {account} · {analyst}" + (f" · ε = {cost}" if cost else ""))
+        line = f"{seq}  {time}  {kind} · {account} · {analyst}"
+        if cost:
+            line += f" · ε = {cost}"
+        show.heading(line)
         show.indented(what)
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from deniable.accounting.runs.noisy_run import NoisyRun
+from deniable.guarantee import Budget
 from deniable.loss import POISSON, WITHOUT_REPLACEMENT, GaussianNoise, LaplaceNoise
 
 
@@ -60,6 +61,13 @@ Plot: TypeAlias = Annotated[
     Path | None,
     typer.Option("--plot", metavar="FILE", help="Also draw a picture (png, pdf or svg).", dir_okay=False),
 ]
+
+
+def limit_of(text: str | None) -> Budget | None:
+    """The limit as --limit says it, if it does."""
+    if text is None:
+        return None
+    return Budget.parse(text)
 
 
 def noisy_run(

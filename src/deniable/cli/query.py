@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +12,11 @@ from deniable import numbers
 from deniable.cli import query_options as option
 from deniable.cli import show
 from deniable.cli.door import door
-from deniable.cli.options import Json, Plot, Replace
+from deniable.cli.options import Json, Plot, Replace, limit_of
 from deniable.curator import Answer, Curator, Preview
 from deniable.errors import InvalidParameter, InvalidQuery
-from deniable.guarantee import Budget
 from deniable.sql.schema.beside import remembered
+from deniable.sql.schema.declare import TableInfo
 from deniable.sql.schema.file import load
 from deniable.sql.schema.overrides import parse_bounds, parse_keys, parse_unit
 from deniable.units import Unit
@@ -41,7 +41,10 @@ class OpeningOptions:
     purpose: option.QueryPurpose | None = None
 
     def _unit(self) -> Unit | None:
-        """As --unit says; else as the schema does, with what the other options say of it; None if nobody does."""
+        """As --unit says; else as the schema does, with what the other options say of it.
+
+        None if nobody says it.
+        """
         name = self.unit
         if name is None and (self.max_rows is not None or self.replace):
             name = self._declared_unit()
@@ -55,12 +58,14 @@ class OpeningOptions:
             schema = load(self.schema)
         elif "://" not in self.source:
             schema = remembered(Path(self.source))
-        units = {
-            table.unit for table in (schema.tables if schema else ()) if not table.public and not table.path
-        }
+        tables: Sequence[TableInfo] = ()
+        if schema is not None:
+            tables = schema.tables
+        units = {table.unit for table in tables if not table.public and not table.path}
         if len(units) != 1 or None in units:
             raise InvalidParameter(
-                "--max-rows and --replace say more of --unit: name it too, like --unit patient_id. Nothing was opened."
+                "--max-rows and --replace say more of --unit: name it too, like --unit patient_id. Nothing "
+                "was opened."
             )
         return str(units.pop())
 
@@ -69,7 +74,7 @@ class OpeningOptions:
         with Curator.open(
             self.source,
             unit=self._unit(),
-            limit=None if self.limit is None else Budget.parse(self.limit),
+            limit=limit_of(self.limit),
             name=self.name,
             ledger=self.ledger,
             schema=self.schema,
@@ -147,10 +152,13 @@ def query(
         source, unit, max_rows, replace, limit, ledger, schema, bounds or [], keys or [], name, data_version,
         analyst, purpose,
     )  # fmt: skip
+    left_out = None
+    if bounded_only:
+        left_out = False
     terms = _whole_numbers({
         "epsilon": epsilon, "within": within, "delta": delta, "confidence": confidence, "at_least": at_least,
         "max_groups": max_groups, "noise": str(noise), "discover": discover, "most_rows": most_rows,
-        "left_out": False if bounded_only else None, "bracket": not no_bracket, "nonnegative": nonnegative,
+        "left_out": left_out, "bracket": not no_bracket, "nonnegative": nonnegative,
         "of": of,
     })  # fmt: skip
     with opening.opened() as curator:

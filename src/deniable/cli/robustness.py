@@ -134,16 +134,20 @@ def robustness(
     scale = 1.0
     if inputs.images.dtype == np.uint8:
         scale = float(PIXEL)
+    unit = scale
+    if norm is Norm.L0:
+        unit = 1.0  # this norm counts pixels, whatever their values
     classifier = Smoothed(
         network, what, _classes(network, inputs.images[0] / scale, device), NORMS[norm], batch, scale, device
     )
-    target_radius = radius if radius is None or scale == 1 or norm is Norm.L0 else radius * scale
+    target_radius = radius
+    if radius is not None and unit != 1:
+        target_radius = radius * unit
     plan = Sampling(choosing, samples, alpha, target_radius)
     if bank:
         answers = certify_with_bank(classifier, inputs.images, plan, watch=show.progress)
     else:
         answers = classifier.certify_all(inputs.images, plan, watch=show.progress)
-    unit = 1.0 if norm is Norm.L0 else scale
     if certificates is not None:
         _write(certificates, classifier, inputs.images, answers)
     report = _report(answers, inputs, unit, radius, norm)
@@ -163,15 +167,24 @@ def _pictures(path: Path, count: int | None, *, exact: bool) -> Pictures:
         raise DataError(f"{path} is no .npz of arrays: {error}") from None
     if "images" not in arrays or not len(arrays["images"]):
         raise DataError(f'{path} lacks "images", or has none; it holds {", ".join(arrays) or "nothing"}.')
-    indices = np.arange(len(arrays["images"]))
-    if count is not None and count < len(indices):
-        indices = np.linspace(0, len(indices) - 1, max(count, 1)).astype(int)
+    indices = _spread(len(arrays["images"]), count)
     images, labels = arrays["images"][indices], arrays.get("labels")
     if exact and images.dtype != np.uint8:
         raise InvalidParameter(f"Expected 8-bit pixels (uint8) for --exact, got {images.dtype}.")
+    if not exact and images.dtype == np.uint8:
+        images = images / np.float32(PIXEL)
     if not exact:
-        images = (images / np.float32(PIXEL) if images.dtype == np.uint8 else images).astype(np.float32)
-    return Pictures(images, None if labels is None else np.asarray(labels[indices], np.int64))
+        images = images.astype(np.float32)
+    if labels is not None:
+        labels = np.asarray(labels[indices], np.int64)
+    return Pictures(images, labels)
+
+
+def _spread(total: int, count: int | None) -> NDArray[np.int64]:
+    """The places of `count` pictures that lie evenly among all; without a count, of each."""
+    if count is None or count >= total:
+        return np.arange(total)
+    return np.linspace(0, total - 1, max(count, 1)).astype(np.int64)
 
 
 def _noise(
@@ -275,11 +288,10 @@ def _say(
         show.say("")
         show.table(("radius", word), rows, right=(0, 1))
         show.say("", f"Mean radius, 0 where wrong: {numbers.down(report['mean_radius'])}.")
-    show.say(
-        f"Abstained: {report['abstained']:,}. Noisy copies a picture: {report['samples']:,.0f}.",
-        *([f"Certificates: {certificates}"] if certificates else []),
-        *([f"Pictures: {plot} and {_beside(plot)}"] if plot else []),
-    )
+    show.say(f"Abstained: {report['abstained']:,}. Noisy copies a picture: {report['samples']:,.0f}.")
+    show.written(certificates=certificates)
+    if plot is not None:
+        show.say(f"Pictures: {plot} and {_beside(plot)}")
 
 
 def _write(folder: Path, smoothed: Smoothed, images: NDArray[Any], answers: Sequence[Certified]) -> None:
@@ -321,11 +333,15 @@ def _draw(
 
 def _square(image: NDArray[Any]) -> NDArray[Any] | None:
     """Height × width (× 3), in 0 to 1; None if it is no picture."""
-    values = image / PIXEL if np.issubdtype(image.dtype, np.integer) else image
-    if values.ndim == 3 and values.shape[0] in (1, 3):
-        values = values[0] if values.shape[0] == 1 else np.moveaxis(values, 0, 2)
+    values: NDArray[Any] = image
+    if np.issubdtype(image.dtype, np.integer):
+        values = image / PIXEL
+    if values.ndim == 3 and values.shape[0] == 1:
+        values = values[0]
+    if values.ndim == 3 and values.shape[0] == 3:
+        values = np.moveaxis(values, 0, 2)
     if values.ndim == 1 and math.isqrt(len(values)) ** 2 == len(values):
         values = values.reshape(math.isqrt(len(values)), -1)
     if values.ndim in (2, 3):
-        return np.clip(values, 0, 1)
+        return np.asarray(np.clip(values, 0, 1))
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
@@ -27,20 +28,22 @@ from deniable.sql.schema.overrides import described, parse_bounds, parse_keys, p
 from deniable.sql.tree import Kind
 
 FORMS = (
-    "In a CSV file numbers are read as 1204.5 and dates as 2026-01-31. A cell that is written otherwise (1,204.50, "
-    "31.01.2026) counts as empty; declare such a column as text and convert it in the query. How many there are: "
-    "deniable schema check FILE SOURCE --cells."
+    "In a CSV file numbers are read as 1204.5 and dates as 2026-01-31. A cell that is written otherwise "
+    "(1,204.50, 31.01.2026) counts as empty; declare such a column as text and convert it in the query. How "
+    "many there are: deniable schema check FILE SOURCE --cells."
 )
 
 OWNER_ONLY = (
-    "These counts are exact, read from the rows, and for the owner alone: they are no release, so pass none of them on, "
-    "and do not fit bounds or public keys to the data."
+    "These counts are exact, read from the rows, and for the owner alone: they are no release, so pass none "
+    "of them on, and do not fit bounds or public keys to the data."
 )
 UNREAD = (
-    "A cell that does not fit counts as empty in every query, and no analyst is told. Correct the type in the schema, or "
-    "declare the column as text and convert it in the query; the tutorial for data stewards shows how. (9 stands for a "
-    "digit, a for a letter.)"
+    "A cell that does not fit counts as empty in every query, and no analyst is told. Correct the type in "
+    "the schema, or declare the column as text and convert it in the query; the tutorial for data stewards "
+    "shows how. (9 stands for a digit, a for a letter.)"
 )
+AS_WRITTEN = (Kind.TEXT, Kind.BOOLEAN)
+"""Kinds whose cells in a CSV file have one form only."""
 
 app = typer.Typer(
     help="What an analyst may know about private tables: draft it from metadata, review it, check it.",
@@ -99,34 +102,48 @@ def init(
     ward=A,B[/]
     """
     place = _place(source, out)
-    table_name = named(source) if name is None else name
-    table = declarable(source, table_name)
+    if name is None:
+        name = named(source)
+    if ask is None:
+        ask = sys.stdin.isatty() and sys.stdout.isatty()
+    table = declarable(source, name)
     draft = Schema((table,))
     schema = described(draft, parse_types(types or []), parse_bounds(bounds or []), parse_keys(keys or []))
     table = replace(schema.tables[0], unit=unit)
     checked(Schema((table,)))
-    has_types = _has_types(source, table_name)
-    if sys.stdin.isatty() and sys.stdout.isatty() if ask is None else ask:
+    has_types = _has_types(source, name)
+    if ask:
         table = interview(table, has_types, _prompt, show.say)
     text = draft_text(table)
     if place is None:
         typer.echo(text, nl=False)
         return
     _write_new(place, text)
+    show.say(*_next(source, place, table, has_types=has_types))
+
+
+def _next(source: str, place: Path, table: TableInfo, *, has_types: bool) -> Iterator[str]:
+    """What there is to do with a schema that was just written."""
     is_beside = place == _beside(source)
     use = "It is found there from now on"
     if not is_beside:
         use = f"Then `deniable query … --schema {place}`"
-    show.say(f"{place}: review it, and fill in the unit, bounds and public keys that are missing. {use}.")
-    if not has_types and any(column.type.kind not in (Kind.TEXT, Kind.BOOLEAN) for column in table.columns):
-        show.say(FORMS)
+    yield f"{place}: review it, and fill in the unit, bounds and public keys that are missing. {use}."
+    if not has_types and any(column.type.kind not in AS_WRITTEN for column in table.columns):
+        yield FORMS
     if is_beside:
-        unit_option = "" if table.unit else " --unit row"
-        count = shlex.quote(f"SELECT COUNT(*) AS n FROM {in_quotes(table.name)}")
-        show.say(
-            f"Next: deniable query {shlex.quote(source)} {count}{unit_option} "
-            "--limit 3:1e-6 --epsilon .5 --preview"
-        )
+        yield _first_query(source, table)
+
+
+def _first_query(source: str, table: TableInfo) -> str:
+    unit_option = ""
+    if not table.unit:
+        unit_option = " --unit row"
+    count = shlex.quote(f"SELECT COUNT(*) AS n FROM {in_quotes(table.name)}")
+    return (
+        f"Next: deniable query {shlex.quote(source)} {count}{unit_option} "
+        "--limit 3:1e-6 --epsilon .5 --preview"
+    )
 
 
 def _beside(source: str) -> Path | None:
@@ -139,7 +156,9 @@ def _place(source: str, out: str | None) -> Path | None:
     """Where the schema goes, None for the screen; a file that is there is never written over."""
     if out == "-":
         return None
-    place = _beside(source) if out is None else Path(out)
+    place = _beside(source)
+    if out is not None:
+        place = Path(out)
     if place is not None and place.exists():
         raise InvalidParameter(
             f"The file {place} exists already. Nothing was written; change it by hand, or name another with "
@@ -232,28 +251,37 @@ def _show_cells(schema: Schema, source: str | None, json: bool) -> None:
 def _kind(table: TableInfo) -> str:
     if table.public:
         return "public"
-    way = " → ".join(next_table for _, next_table, _ in table.path)
-    return "private" + (f", unit {table.unit}" if table.unit else "") + (f", by way of {way}" if way else "")
+    words = ["private"]
+    if table.unit:
+        words.append(f"unit {table.unit}")
+    if table.path:
+        words.append("by way of " + " → ".join(next_table for _, next_table, _ in table.path))
+    return ", ".join(words)
 
 
 def _row(column: ColumnInfo) -> tuple[str, ...]:
-    bounds = (
-        ""
-        if column.lower is None or column.upper is None
-        else f"{float(column.lower):g} to {float(column.upper):g}"
-    )
+    bounds = ""
+    if column.lower is not None and column.upper is not None:
+        bounds = f"{float(column.lower):g} to {float(column.upper):g}"
     keys = ""
     if column.keys is not None:
         keys = f"{len(column.keys)}: {', '.join(map(str, column.keys[:5]))}"
-    more = "…" if column.keys is not None and len(column.keys) > 5 else ""
-    return column.name, str(column.type.kind), bounds, keys + more
+        keys += "…" * (len(column.keys) > 5)
+    return column.name, str(column.type.kind), bounds, keys
 
 
 def _facts(column: ColumnInfo) -> dict[str, object]:
-    return {
+    facts: dict[str, object] = {
         "name": column.name,
         "type": str(column.type.kind),
-        "lower": None if column.lower is None else float(column.lower),
-        "upper": None if column.upper is None else float(column.upper),
-        "keys": None if column.keys is None else [None if key is None else str(key) for key in column.keys],
+        "lower": None,
+        "upper": None,
+        "keys": None,
     }
+    if column.lower is not None:
+        facts["lower"] = float(column.lower)
+    if column.upper is not None:
+        facts["upper"] = float(column.upper)
+    if column.keys is not None:
+        facts["keys"] = [key if key is None else str(key) for key in column.keys]
+    return facts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 from rich import box
@@ -26,6 +27,11 @@ def say(*lines: str) -> None:
     """Print sentences, wrapped at the width of the terminal."""
     for line in lines:
         console().print(line)
+
+
+def written(**files: Path | None) -> None:
+    """Name the files that were written, each with what it holds; those nobody asked for are left out."""
+    say(*(f"{what.capitalize()}: {file}" for what, file in files.items() if file is not None))
 
 
 def bullets(sentences: Iterable[str]) -> None:

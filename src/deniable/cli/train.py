@@ -9,7 +9,7 @@ from deniable import numbers
 from deniable.cli import show
 from deniable.cli import train_options as option
 from deniable.cli.door import door
-from deniable.cli.options import Json
+from deniable.cli.options import Json, limit_of
 from deniable.curator.opening.file_account import account_of
 from deniable.errors import InvalidParameter
 from deniable.guarantee import DEFAULT_DELTA, Budget, Certificate
@@ -74,9 +74,7 @@ def train(
     training.read(table, data)  # what a file as a whole shows is told before anything is charged
     if public is not None:
         training.check_public(table, data, public)
-    with account_of(
-        data, ledger, account, Unit.row(), None if limit is None else Budget.parse(limit)
-    ) as paying:
+    with account_of(data, ledger, account, Unit.row(), limit_of(limit)) as paying:
         release = run.release(paying, data, out, delta, checkpoint=checkpoint, resume=resume)
         certificate = run.save(release, paying, out, delta)
         model_table, network = run.fitted(release.value)
@@ -94,6 +92,9 @@ def _tell(
     usable: Usable | None,
     json: bool,
 ) -> None:
+    rows, sentences = None, []
+    if usable is not None:
+        rows, sentences = usable.rows, [f"{usable}, as released with noise."]
     facts = {
         "epsilon": certificate.bound.upper,
         "delta": certificate.delta,
@@ -102,7 +103,7 @@ def _tell(
         "rate": run.rate,
         "out": out,
         "accuracy_on_public_rows": right,
-        "usable_rows_of_a_lot": None if usable is None else usable.rows,
+        "usable_rows_of_a_lot": rows,
     }
     if json:
         show.as_json(facts)
@@ -113,7 +114,7 @@ def _tell(
     show.say(
         f"{run.steps:,} steps on lots of {run.lot:g} rows, noise multiplier "
         f"{float(run.mechanism.noise_multiplier):.4g}.",
-        *([] if usable is None else [f"{usable}, as released with noise."]),
+        *sentences,
         f"Model: {out / 'model.pt'} (described in model.json). Certificate: {out / 'certificate.json'}.",
     )
     if right is not None:

@@ -590,8 +590,7 @@ class Account(Original):
         if unit != self.unit:
             raise UnitMismatch(
                 f'The account "{self.name}" protects {self.unit}; this loss is stated for {unit}. '
-                f"{why(self.unit, unit)} "
-                "Nothing was charged and nothing was run."
+                f"{why(self.unit, unit)} Nothing was charged and nothing was run."
             )
 
 

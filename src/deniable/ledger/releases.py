@@ -91,12 +91,15 @@ class LedgerView:
 
 
 def view(journal: Journal, names: Sequence[str], keys: Sequence[str], unit: Unit) -> LedgerView:
-    """In one transaction, with the release of the first of these keys that has one. Only a release of this unit
-    is found; without the ledger's key none is trusted."""
+    """In one transaction, with the release of the first of these keys that has one.
+
+    Only a release of this unit is found; without the ledger's key none is trusted.
+    """
     with journal.following() as (transaction, at):
         standings = journal.standings_in(transaction, names, at)
-        trusted = keys if journal.key is not None else ()
-        for row in (transaction.first(schema.RELEASE, this=key) for key in trusted):
+        if journal.key is None:
+            return LedgerView(standings)
+        for row in (transaction.first(schema.RELEASE, this=key) for key in keys):
             if row is not None and row[-1] is not None and row[-1] == unit.to_json():
                 release = _genuine(journal, transaction, row)
                 return LedgerView(standings, release, dict(_readers(journal, transaction, release)))

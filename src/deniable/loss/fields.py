@@ -4,8 +4,8 @@ loss, one relation in one tree."""
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from numbers import Integral, Real
+from operator import ge, gt, le, lt
 
 from deniable.errors import InvalidLoss
 from deniable.loss.node import DEEPEST, MOST_NODES, LossTree, Node
@@ -30,26 +30,25 @@ def check_number(
         raise InvalidLoss(f"Expected {name}={shown(value)} of {type(node).__name__} to be a number.")
     number = plain(value)
     _check_digits(node, name, number)
-    low, high = (
-        ("(", above) if above is not None else ("[", at_least),
-        (below, ")") if below is not None else (at_most, "]"),
-    )
-    inside = (
-        (isinstance(number, int | Fraction) or math.isfinite(number))
-        and (above is None or number > above)
-        and (at_least is None or number >= at_least)
-        and (below is None or number < below)
-        and (at_most is None or number <= at_most)
-    )
-    if not inside:
-        left = "(−∞"
-        if low[1] is not None:
-            left = f"{low[0]}{low[1]:g}"
-        right = "∞)"
-        if high[0] is not None:
-            right = f"{high[0]:g}{high[1]}"
-        raise InvalidLoss(f"Expected {name}={value} of {type(node).__name__} in {left}, {right}.")
+    ends = ((above, gt), (at_least, ge), (below, lt), (at_most, le))
+    is_finite = not isinstance(number, float) or math.isfinite(number)
+    if not is_finite or not all(holds(number, end) for end, holds in ends if end is not None):
+        interval = _interval(above, at_least, below, at_most)
+        raise InvalidLoss(f"Expected {name}={value} of {type(node).__name__} in {interval}.")
     object.__setattr__(node, name, number)
+
+
+def _interval(above: float | None, at_least: float | None, below: float | None, at_most: float | None) -> str:
+    left, right = "(−∞", "∞)"
+    if at_least is not None:
+        left = f"[{at_least:g}"
+    if above is not None:
+        left = f"({above:g}"
+    if at_most is not None:
+        right = f"{at_most:g}]"
+    if below is not None:
+        right = f"{below:g})"
+    return f"{left}, {right}"
 
 
 def _check_digits(node: Node, name: str, value: Number) -> None:

@@ -24,18 +24,11 @@ def cost(steps: Sequence[int], curves: Mapping[str, Sequence[float]], *, delta: 
     )
     bounds = {name: curve for name, curve in curves.items() if any(map(math.isfinite, curve))}
     for i, (name, curve) in enumerate(bounds.items()):
-        heavy = name == "numerical"
-        label = "numerical (tight)" if heavy else name
-        style = STYLES[0] if heavy else STYLES[1 + i % 3]
+        label, style, width = name, STYLES[1 + i % 3], 1.4
+        if name == "numerical":
+            label, style, width = "numerical (tight)", STYLES[0], 2.4
         values = [value if math.isfinite(value) else math.nan for value in curve]
-        plane.plot(
-            steps,
-            values,
-            style,
-            color=COLOURS[i % len(COLOURS)],
-            label=label,
-            linewidth=2.4 if heavy else 1.4,
-        )
+        plane.plot(steps, values, style, color=COLOURS[i % len(COLOURS)], label=label, linewidth=width)
     if len(steps) > 1:
         plane.set_xscale("log")
     plane.set_yscale("log")

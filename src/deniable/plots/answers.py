@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from deniable.plots import COLOURS, axes, empty, save, styled
 
 if TYPE_CHECKING:
@@ -21,6 +24,8 @@ Numbers = tuple[Cells, Cells, Cells]
 
 FACETS = 4
 """Values of a key that are drawn as panels beside one another."""
+FEW = 4
+"""Labels that stand beside one another without being turned."""
 MOST = 40
 """Labels that can still be read; more bars than these go without."""
 
@@ -45,9 +50,14 @@ def bars(
     picture, plane = axes(title=title, x=x, y=y, width=max(4.0, min(12.0, 1.5 + 0.45 * len(labels))))
     _draw(plane, labels, (value, low, high))
     if truth is not None:
-        marks = [math.nan if t is None else float(t) for t in truth]
         plane.plot(
-            range(len(labels)), marks, "_", color=COLOURS[1], markersize=16, markeredgewidth=2, label="truth"
+            range(len(labels)),
+            _floats(truth),
+            "_",
+            color=COLOURS[1],
+            markersize=16,
+            markeredgewidth=2,
+            label="truth",
         )
         plane.legend(frameon=False)
     if path is not None:
@@ -57,26 +67,26 @@ def bars(
 
 def _draw(plane: Axes, labels: Sequence[str], numbers: Numbers) -> None:
     """Bars with error bars on one pair of axes."""
-    value, low, high = numbers
+    heights, low, high = map(_floats, numbers)
+    with np.errstate(invalid="ignore"):
+        reach = np.maximum([heights - low, high - heights], 0.0)
+    is_finite = np.asarray(np.isfinite(reach).all(axis=0))
     places = range(len(labels))
-    heights = [math.nan if v is None else float(v) for v in value]
-    below, above = (_reach(heights, side, sign) for side, sign in ((low, -1), (high, 1)))
-    is_finite = [math.isfinite(a) and math.isfinite(b) for a, b in zip(below, above, strict=True)]
     boxes = plane.bar(places, heights, color=COLOURS[4], edgecolor=COLOURS[0], linewidth=0.8)
     for bar, fill in zip(boxes, is_finite, strict=True):
-        bar.set_fill(fill)
-    reach = [[side[i] for i in places if is_finite[i]] for side in (below, above)]
-    at = [i for i in places if is_finite[i]]
-    plane.errorbar(
-        at, [heights[i] for i in at], yerr=reach, fmt="none", ecolor=COLOURS[6], elinewidth=1, capsize=3
-    )
+        bar.set_fill(bool(fill))
+    at = np.flatnonzero(is_finite)
+    plane.errorbar(at, heights[at], yerr=reach[:, at], fmt="none", ecolor=COLOURS[6], elinewidth=1, capsize=3)
+    rotation, side = 0, "center"
+    if len(labels) > FEW:
+        rotation, side = 60, "right"
     if len(labels) <= MOST:
-        plane.set_xticks(
-            places,
-            labels,
-            rotation=0 if len(labels) <= 4 else 60,
-            ha="center" if len(labels) <= 4 else "right",
-        )
+        plane.set_xticks(places, labels, rotation=rotation, ha=side)
+
+
+def _floats(cells: Cells) -> NDArray[np.float64]:
+    """With NaN, which is not drawn, for NULL."""
+    return np.array([math.nan if cell is None else float(cell) for cell in cells], np.float64)
 
 
 # -------------------------------------------------------------------------------------------- several panels
@@ -94,7 +104,7 @@ def picture(
     if len(keys) == 2 and len(set(zip(*keys.values(), strict=True))) == many:
         figure = _two(TwoKeys(*keys.items()), numbers, title)
     else:
-        labels = [" · ".join(row) for row in zip(*keys.values(), strict=True)] if keys else [""] * many
+        labels = [" · ".join(key[i] for key in keys.values()) for i in range(many)]
         figure = panels(labels, numbers, title=title, x=", ".join(keys))
     if path is not None:
         save(figure, Path(path))
@@ -106,8 +116,9 @@ def _two(keys: TwoKeys, numbers: Mapping[str, Numbers], title: str) -> Figure:
     sizes = [len(set(cells)) for _, cells in (keys.first, keys.second)]
     if min(sizes) > FACETS:
         return heat_map(keys, numbers, title=title)
-    pair = keys if sizes[0] <= sizes[1] else TwoKeys(keys.second, keys.first)
-    return facets(pair, numbers, title=title)
+    if sizes[0] > sizes[1]:
+        keys = TwoKeys(keys.second, keys.first)
+    return facets(keys, numbers, title=title)
 
 
 def panels(labels: Sequence[str], numbers: Mapping[str, Numbers], *, title: str, x: str) -> Figure:
@@ -154,16 +165,13 @@ def heat_map(keys: TwoKeys, numbers: Mapping[str, Numbers], *, title: str) -> Fi
     planes = picture.subplots(len(numbers), 1, squeeze=False)[:, 0]
     for plane, (name, cells) in zip(planes, numbers.items(), strict=True):
         grid = [_at(keys, cells, row, columns) for row in rows]
-        heights = [[math.nan if v is None else float(v) for v in value] for value, _, _ in grid]
+        heights = np.array([_floats(value) for value, _, _ in grid])
         image = plane.imshow(heights, aspect="auto", cmap="Blues")
         picture.colorbar(image, ax=plane, label=name)
-        middle = _middle(heights)
+        colours = np.where(heights > _middle(heights), "white", "black")
         for i, (value, low, high) in enumerate(grid):
             for j, text in enumerate(map(_written, value, low, high)):
-                dark = heights[i][j] > middle
-                plane.text(
-                    j, i, text, ha="center", va="center", fontsize=7, color="white" if dark else "black"
-                )
+                plane.text(j, i, text, ha="center", va="center", fontsize=7, color=str(colours[i, j]))
         plane.set_xticks(range(len(columns)), columns, rotation=60, ha="right")
         plane.set_yticks(range(len(rows)), rows)
         plane.set_xlabel(second)
@@ -183,9 +191,8 @@ class TwoKeys:
 def _at(keys: TwoKeys, cells: Numbers, value: str, labels: Sequence[str]) -> Numbers:
     """The numbers of the rows whose first key is `value`, in the order of the second's labels."""
     place = {b: i for i, (a, b) in enumerate(zip(keys.first[1], keys.second[1], strict=True)) if a == value}
-    value_, low, high = (
-        [side[place[label]] if label in place else None for label in labels] for side in cells
-    )
+    columns = [{label: side[i] for label, i in place.items()} for side in cells]
+    value_, low, high = ([column.get(label) for label in labels] for column in columns)
     return value_, low, high
 
 
@@ -197,16 +204,8 @@ def _written(value: float | int | None, low: float | int | None, high: float | i
     return f"{float(value):,.4g}\n± {(float(high) - float(low)) / 2:,.2g}"
 
 
-def _middle(heights: Sequence[Sequence[float]]) -> float:
-    numbers = [h for row in heights for h in row if not math.isnan(h)]
-    if numbers:
-        return (max(numbers) + min(numbers)) / 2
+def _middle(heights: NDArray[np.float64]) -> float:
+    numbers = heights[~np.isnan(heights)]
+    if numbers.size:
+        return float(numbers.max() + numbers.min()) / 2
     return math.nan
-
-
-def _reach(heights: Sequence[float], side: Cells, sign: int) -> list[float]:
-    """How far the interval reaches from each bar on one side."""
-    return [
-        math.nan if end is None else max(sign * (float(end) - height), 0.0)
-        for height, end in zip(heights, side, strict=True)
-    ]

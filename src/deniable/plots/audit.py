@@ -110,10 +110,13 @@ def _panels(finding: Finding) -> tuple[Figure, Axes, Axes]:
     return picture, left, right
 
 
+LOWER_RIGHT, BEST = 4, 0
+"""Places of a legend, as matplotlib numbers them."""
+
+
 def _roc(plane: Axes, finding: Finding, witness: Witness) -> None:
     claim, flat = finding.claim, _advantage(finding) < SLIVER
     plane.set_xlabel("false positives")
-    plane.set_ylabel("true − false positives" if flat else "true positives")
     name, ceiling = _allowed(finding)
     rates = np.unique([0.0, *np.geomspace(1e-7, 1, 300), *_corners(claim)])
     top = np.array([ceiling(float(r)) for r in rates])
@@ -124,19 +127,20 @@ def _roc(plane: Axes, finding: Finding, witness: Witness) -> None:
     counts = np.array(witness.counts, np.int64)
     above, totals = np.cumsum(counts[::-1], axis=0)[::-1], np.maximum(counts.sum(axis=0), 1)
     middle, low, high = above / totals, lower(above, totals, 0.025), upper(above, totals, 0.025)
+    heights, least, most = middle[:, 0], low[:, 0], high[:, 0]
+    wide = np.maximum(0, [middle[:, 1] - low[:, 1], high[:, 1] - middle[:, 1]])
+    name_of_heights, corner, place = "true positives", 1, LOWER_RIGHT
     if flat:  # both rates' intervals add up
         heights, least, most = middle[:, 0] - middle[:, 1], low[:, 0] - high[:, 1], high[:, 0] - low[:, 1]
-    else:
-        heights, least, most = middle[:, 0], low[:, 0], high[:, 0]
-    wide = None
-    if not flat:
-        wide = np.maximum(0, [middle[:, 1] - low[:, 1], high[:, 1] - middle[:, 1]])
+        wide = None
+        name_of_heights, corner, place = "true − false positives", 0, BEST
+    plane.set_ylabel(name_of_heights)
     plane.errorbar(
         middle[:, 1], heights, xerr=wide, yerr=np.maximum(0, [heights - least, most - heights]),
         fmt="o-", color=COLOURS[1], markersize=3, linewidth=1, elinewidth=0.6, label="found (95 % intervals)",
     )  # fmt: skip
-    plane.plot([0, 1], [0, 0 if flat else 1], color="#999999", linewidth=0.8)
-    plane.legend(frameon=False, fontsize=9, loc="best" if flat else "lower right")
+    plane.plot([0, 1], [0, corner], color="#999999", linewidth=0.8)
+    plane.legend(frameon=False, fontsize=9, loc=place)
 
 
 def _allowed(finding: Finding) -> tuple[str, Callable[[float], float]]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 Cells = Sequence[float | None]
 
@@ -71,9 +71,29 @@ def _told(mark: str, words: str) -> str:
 
 def _path(kind: str, points: Iterable[tuple[float, float]], close: bool = False) -> str:
     steps = " ".join(f"{'ML'[i > 0]}{x:.1f} {y:.1f}" for i, (x, y) in enumerate(points))
-    if steps:
-        return f'<path class="{kind}" d="{steps}{" Z" if close else ""}"/>'
-    return ""
+    if not steps:
+        return ""
+    if close:
+        steps += " Z"
+    return f'<path class="{kind}" d="{steps}"/>'
+
+
+def _anchor(x: float, first: float, last: float) -> str:
+    """How words stand at a place, so that at the first and the last one they stay inside the picture."""
+    if x <= first:
+        return "start"
+    if x >= last:
+        return "end"
+    return "middle"
+
+
+def _rules(left: float, right: float, up: Callable[[float], float], at: Iterable[float]) -> list[str]:
+    """Lines across a picture, each with its number before it."""
+    marks = []
+    for tick in at:
+        marks.append(_line("grid", left, up(tick), right, up(tick)))
+        marks.append(_text(left - 8, up(tick) + 4, short(tick), "end"))
+    return marks
 
 
 def _cut(words: str) -> str:
@@ -171,12 +191,15 @@ def _bar(
     place: Callable[[float], float], middle: float, value: float, low: float | None, high: float | None
 ) -> str:
     left, right = sorted((place(0), place(value)))
-    has_interval = low is not None and high is not None and math.isfinite(low) and math.isfinite(high)
-    mark = _box("mark" if has_interval else "soft", left, middle - 9, right - left, 18)
-    if not has_interval or low is None or high is None:
-        return mark
+    if not _is_finite(low) or not _is_finite(high):
+        return _box("soft", left, middle - 9, right - left, 18)
+    mark = _box("mark", left, middle - 9, right - left, 18)
     ends = "".join(_line("error", place(x), middle - 5, place(x), middle + 5) for x in (low, high))
     return mark + _line("error", place(low), middle, place(high), middle) + ends
+
+
+def _is_finite(x: float | None) -> TypeGuard[float]:
+    return x is not None and math.isfinite(x)
 
 
 def lines(
@@ -193,27 +216,23 @@ def lines(
     def up(y: float) -> float:
         return bottom - (y - least) / (most - least) * (bottom - top)
 
-    parts = [_text(left, 16, name, kind="strong")]
-    for tick in ticks(least, most):
-        parts += [
-            _line("grid", left, up(tick), right, up(tick)),
-            _text(left - 8, up(tick) + 4, short(tick), "end"),
-        ]
+    parts = [_text(left, 16, name, kind="strong"), *_rules(left, right, up, ticks(least, most))]
     intervals = [
-        (x, up(float(a)), up(float(b)))
+        (x, up(a), up(b))
         for x, a, b in zip(across, low, high, strict=True)
-        if a is not None and b is not None and math.isfinite(a) and math.isfinite(b)
+        if _is_finite(a) and _is_finite(b)
     ]
     band = [(x, b) for x, _, b in intervals] + [(x, a) for x, a, _ in reversed(intervals)]
-    points = [(x, up(float(v))) for x, v in zip(across, values, strict=True) if v is not None]
-    parts += [_path("soft", band, close=True), _path("line", points)]
+    points, dots = [], []
     for x, words, value, lower, upper in zip(across, labels, values, low, high, strict=True):
         if value is not None:
-            dot = f'<circle class="dot" cx="{x:.1f}" cy="{up(float(value)):.1f}" r="3"/>'
-            parts.append(_told(dot, f"{words}: {_interval(value, lower, upper)}"))
+            y = up(float(value))
+            dot = f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="3"/>'
+            points.append((x, y))
+            dots.append(_told(dot, f"{words}: {_interval(value, lower, upper)}"))
+    parts += [_path("soft", band, close=True), _path("line", points), *dots]
     for i in _spread(len(labels), 4):
-        anchor = "start" if i == 0 else "end" if i == len(labels) - 1 else "middle"
-        parts.append(_text(across[i], bottom + 20, _cut(labels[i]), anchor))
+        parts.append(_text(across[i], bottom + 20, _cut(labels[i]), _anchor(i, 0, len(labels) - 1)))
     parts.append(_line("axis", left, up(0), right, up(0)))
     return _picture(WIDTH, bottom + 30, label, parts)
 
@@ -281,14 +300,15 @@ def dial(share: float, *, middle: str, below: str, label: str) -> str:
     full = f'<path class="ring" d="{arc}"/>'
     stroke = f'<path class="ring used" d="{arc}" stroke-dasharray="{part * length:.1f} {2 * length:.0f}"/>'
     words = _text(100, 78, middle, "middle", "strong big") + _text(100, 98, below, "middle")
-    return _picture(200, 106, label, [full, stroke if part > 0 else "", words])
+    return _picture(200, 106, label, [full, stroke * (part > 0), words])
 
 
 def meter(share: float, *, label: str) -> str:
     """A bar that fills up."""
     part = min(max(share, 0.0), 1.0)
-    bar = _box("warn" if part >= 0.999 else "dot", 0, 0, 240 * part, 8)
-    return _picture(240, 8, label, [_box("track", 0, 0, 240, 8), bar if part > 0 else ""])
+    kind = ("dot", "warn")[part >= 0.999]
+    bar = _box(kind, 0, 0, 240 * part, 8)
+    return _picture(240, 8, label, [_box("track", 0, 0, 240, 8), bar * (part > 0)])
 
 
 def steps(
@@ -307,12 +327,7 @@ def steps(
     def up(level: float) -> float:
         return bottom - level / most * (bottom - top)
 
-    parts = [_text(left, 16, name, kind="strong")]
-    for tick in ticks(0, most, 4):
-        parts += [
-            _line("grid", left, up(tick), right, up(tick)),
-            _text(left - 8, up(tick) + 4, short(tick), "end"),
-        ]
+    parts = [_text(left, 16, name, kind="strong"), *_rules(left, right, up, ticks(0, most, 4))]
     parts += [
         _line("limit", left, up(limit), right, up(limit)),
         _text(right, up(limit) - 6, "limit", "end", "warn"),
@@ -324,7 +339,7 @@ def steps(
     points.append((right, up(before)))
     parts += [_path("soft", [*points, (right, bottom), (left, bottom)], close=True), _path("line", points)]
     for i in _spread(len(labels), 2):
-        parts.append(_text(at(times[i]), bottom + 20, labels[i], "start" if i == 0 else "end"))
+        parts.append(_text(at(times[i]), bottom + 20, labels[i], _anchor(i, 0, 1)))
     return _picture(WIDTH, bottom + 30, label, parts)
 
 
@@ -396,15 +411,8 @@ def belief(prior: float, low: float, high: float, *, label: str) -> str:
         _box("track", left, 44, right - left, 16),
         _box("mark", at(low), 44, at(high) - at(low), 16),
         _line("error", at(prior), 34, at(prior), 70),
-        _text(
-            at(prior),
-            26,
-            "before",
-            "start" if prior < 0.06 else "end" if prior > 0.94 else "middle",
-            "strong",
-        ),
+        _text(at(prior), 26, "before", _anchor(prior, 0.06, 0.94), "strong"),
     ]
     for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
-        anchor = "start" if tick == 0 else "end" if tick == 1 else "middle"
-        parts.append(_text(at(tick), 88, f"{100 * tick:g} %", anchor))
+        parts.append(_text(at(tick), 88, f"{100 * tick:g} %", _anchor(tick, 0, 1)))
     return _picture(WIDTH, 96, label, parts)

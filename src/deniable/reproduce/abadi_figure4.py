@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from deniable.accounting import epsilon
 from deniable.datasets.real import load
 from deniable.plots import learn as plots
 from deniable.reproduce import _learning
 from deniable.reproduce.report import Progress, Report
+
+if TYPE_CHECKING:
+    from deniable.learn.recipes.abadi import PcaNetwork
 
 SUMMARY = "Abadi et al. 2016, Figure 4: MNIST accuracy at pairs of ε and δ (about 2 CPU minutes)"
 
@@ -27,7 +31,26 @@ READING = (
 
 def run(out: Path, progress: Progress) -> Report:
     _learning.need_torch()
-    from deniable.learn.recipes.abadi import Network, PcaNetwork, tuned
+    best = _best(_outcomes(progress))
+    lines = {
+        f"δ = {delta:g}": [(limit, score) for limit in EPSILONS if (score := best[limit, delta]) is not None]
+        for delta in DELTAS
+    }
+    draw = partial(
+        plots.by_epsilon,
+        lines,
+        {},
+        title="MNIST accuracy at (ε, δ) (Abadi et al. 2016, Fig. 4)",
+        path=out / "abadi-figure4.png",
+    )
+    rows = [(limit, *(best[limit, delta] for delta in DELTAS)) for limit in EPSILONS]
+    reading = READING.format(noise=", ".join(f"{noise:g}" for noise in NOISE), every=EVERY)
+    return Report("The best accuracy (%) within (ε, δ)", ("ε", *lines), rows, draw, reading)
+
+
+def _outcomes(progress: Progress) -> list[tuple[PcaNetwork, int, float]]:
+    """Each level of noise, looked at every few epochs: the recipe, the epoch, the accuracy in percent."""
+    from deniable.learn.recipes.abadi import Network, tuned
     from deniable.randomness import SecureRandom
 
     data = load("mnist")
@@ -42,6 +65,11 @@ def run(out: Path, progress: Progress) -> Report:
         recipe = tuned(epochs=EPOCHS, noise_multiplier=noise, pca_noise=2 * noise, on_epoch=note)
         recipe((data.images, data.labels), rng=SecureRandom())
         outcomes += [(recipe, epoch, accuracy) for epoch, accuracy in curve.items()]
+    return outcomes
+
+
+def _best(outcomes: list[tuple[PcaNetwork, int, float]]) -> dict[tuple[float, float], float | None]:
+    """The best accuracy within each (ε, δ); None where nothing is."""
     costs = {
         delta: [
             (epsilon(recipe.loss_with(recipe.noise_multiplier, epoch), delta).upper, accuracy)
@@ -49,24 +77,8 @@ def run(out: Path, progress: Progress) -> Report:
         ]
         for delta in DELTAS
     }
-    best = {
+    return {
         (limit, delta): max((accuracy for cost, accuracy in costs[delta] if cost <= limit), default=None)
         for limit in EPSILONS
         for delta in DELTAS
     }
-    draw = partial(
-        plots.by_epsilon,
-        {
-            f"δ = {delta:g}": [
-                (limit, score) for limit in EPSILONS if (score := best[limit, delta]) is not None
-            ]
-            for delta in DELTAS
-        },
-        {},
-        title="MNIST accuracy at (ε, δ) (Abadi et al. 2016, Fig. 4)",
-        path=out / "abadi-figure4.png",
-    )
-    rows = [(limit, *(best[limit, delta] for delta in DELTAS)) for limit in EPSILONS]
-    columns = ("ε", *(f"δ = {delta:g}" for delta in DELTAS))
-    reading = READING.format(noise=", ".join(f"{noise:g}" for noise in NOISE), every=EVERY)
-    return Report("The best accuracy (%) within (ε, δ)", columns, rows, draw, reading)

@@ -11,7 +11,10 @@ from deniable.reproduce import _learning
 from deniable.reproduce._learning import RUNS
 from deniable.reproduce.report import Progress, Report
 
-SUMMARY = "CIFAR-10 at ε = 1, 3 and 8 without public data, by fixed features and half whitening (about 15 CPU minutes)"
+SUMMARY = (
+    "CIFAR-10 at ε = 1, 3 and 8 without public data, by fixed features and half whitening (about 15 CPU "
+    "minutes)"
+)
 
 OURS = (1.0, 3.0, 8.0)
 PAPER = {2.0: 67.0, 4.0: 70.0, 8.0: 73.0}

@@ -21,6 +21,7 @@ import sqlalchemy as sa
 
 from deniable.audit import Endpoint, Finding, audit, replay
 from deniable.audit.bench import case
+from deniable.audit.endpoint import MeasuredEndpoint
 from deniable.audit.target_options import AuditTarget, named
 from deniable.errors import InvalidParameter, NotFound, TooMany
 from deniable.guarantee import Budget
@@ -32,6 +33,8 @@ from deniable.sql.tree import Kind
 from deniable.units import Unit, UnitKind
 
 SAMPLES = 200_000
+WHOLE_SAMPLES = 2000
+"""Of a question that is asked anew for each sample."""
 MECHANISMS = ("laplace", "gaussian")
 BROKEN = "HalvedNoise"
 """A case of the bench that has half the noise it needs: to see what a violation looks like."""
@@ -55,9 +58,11 @@ def run(service: Service, caller: Caller, data: str, text: str, epsilon: Fractio
     caller.need(Right.LOOK)
     service.throttle.hit("requests", caller.name)
     endpoint = made_up(service, caller, data, text, epsilon, delta)
-    target = endpoint if endpoint.plan.settles else endpoint.measured
+    target = _attackable(endpoint)
     options = {"data": data, "sql": text, "epsilon": str(epsilon), "delta": str(delta)}
-    samples = SAMPLES if target is not endpoint else 2000
+    samples = SAMPLES
+    if target is endpoint:
+        samples = WHOLE_SAMPLES
     with _alone():
         finding = audit(
             target, endpoint.pairs(), endpoint.claim, samples=samples, name=endpoint.name, workers=1
@@ -75,7 +80,9 @@ def run_mechanism(service: Service, caller: Caller, name: str, epsilon: Fraction
     options = {"mechanism": name, "epsilon": str(epsilon), "delta": str(delta)}
     with _alone():
         finding = audit(target.of, target.pairs, target.claim, samples=SAMPLES, name=name, workers=1)
-    about = "mechanism, broken on purpose" if name == BROKEN else "mechanism"
+    about = "mechanism"
+    if name == BROKEN:
+        about = "mechanism, broken on purpose"
     return _keep(service, caller, about, finding, options)
 
 
@@ -90,7 +97,7 @@ def run_again(service: Service, caller: Caller, number: int) -> Finding:
         target = _target(options["mechanism"], epsilon, delta).of
     else:
         endpoint = made_up(service, caller, options["data"], options["sql"], epsilon, delta)
-        target = endpoint if endpoint.plan.settles else endpoint.measured
+        target = _attackable(endpoint)
         if finding.witness is not None:  # the tables as they were made, and not as JSON wrote their dates
             tables = {"first": endpoint.first, "second": endpoint.second}
             finding = replace(finding, witness=replace(finding.witness, **tables))
@@ -173,6 +180,14 @@ def made_up(
     )
 
 
+def _attackable(endpoint: Endpoint) -> Endpoint | MeasuredEndpoint:
+    """What is run again and again: a plan that settles on something is asked anew each time, any other one
+    measures once and is released often."""
+    if endpoint.plan.settles:
+        return endpoint
+    return endpoint.measured
+
+
 def neighbours(table: TableInfo, unit: Unit) -> tuple[pa.Table, pa.Table]:
     """Some units at the low ends, and the same with one more at the high ends."""
     others = [(i + 1, False) for i in range(OTHERS)]
@@ -202,28 +217,30 @@ def _identity(column: ColumnInfo, who: int) -> Any:
             return datetime(2000, 1, who)
         case Kind.BOOLEAN:
             return bool(who % 2)
+        case Kind.DECIMAL:
+            return Decimal(who)
         case _:
-            if column.type.kind is Kind.DECIMAL:
-                return Decimal(who)
             return who
+
+
+ENDS: dict[Kind, tuple[Any, Any]] = {
+    Kind.TEXT: ("a", "b"),
+    Kind.DATE: (date(2000, 1, 1), date(2000, 1, 2)),
+    Kind.TIMESTAMP: (datetime(2000, 1, 1), datetime(2000, 1, 2)),
+    Kind.BOOLEAN: (False, True),
+}
+"""The low and the high cell of a column that has no bounds."""
 
 
 def _cell(column: ColumnInfo, high: bool) -> Any:
     if column.keys:
-        return column.keys[-1 if high else 0]
-    end = column.upper if high else column.lower
-    number = Fraction(1 if high else 0) if end is None else end
+        return (column.keys[0], column.keys[-1])[high]
+    if column.type.kind in ENDS:
+        return ENDS[column.type.kind][high]
+    number = (column.lower, column.upper)[high]
+    if number is None:
+        number = Fraction(high)
     match column.type.kind:
-        case Kind.TEXT:
-            if high:
-                return "b"
-            return "a"
-        case Kind.DATE:
-            return date(2000, 1, 2 if high else 1)
-        case Kind.TIMESTAMP:
-            return datetime(2000, 1, 2 if high else 1)
-        case Kind.BOOLEAN:
-            return high
         case Kind.FLOAT:
             return float(number)
         case Kind.DECIMAL:

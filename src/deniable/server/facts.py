@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from deniable.curator import Answer, Preview
 from deniable.ledger import Account, Entry
+from deniable.ledger.journal.verify import Verification
 
 Facts = dict[str, Any]
 
@@ -48,7 +49,17 @@ def own_entry(entry: Entry) -> Facts:
     facts = entry.to_dict()
     charge = facts.pop("details").get("charges", {}).get(entry.account)
     facts.pop("mac")
-    return facts | ({} if charge is None else {"charge": charge})
+    if charge is not None:
+        facts["charge"] = charge
+    return facts
+
+
+def problems(verification: Verification, act: int | None) -> list[str]:
+    """What is wrong with the journal, and the first act that is not as it was written, if there is one."""
+    sentences = list(verification.problems)
+    if act is not None:
+        sentences.append(f"Act {act} is not as it was written.")
+    return sentences
 
 
 def preview(preview: Preview) -> Facts:

@@ -26,6 +26,7 @@ from deniable.units import Unit
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 TRIES = 3
+PORTS = {"http": 80, "https": 443}
 
 
 class Remote(Original):
@@ -57,8 +58,10 @@ class Remote(Original):
             raise InvalidParameter(
                 "Expected https: over plain http, the token and the answers would be read on the way."
             )
-        self._address = (parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
-        self._context = (context or ssl.create_default_context()) if parts.scheme == "https" else None
+        self._address = (parts.hostname, parts.port or PORTS[parts.scheme])
+        self._context = None
+        if parts.scheme == "https":
+            self._context = context or ssl.create_default_context()
         self._token = token
         self._data = data
         self._timeout = timeout
@@ -189,11 +192,12 @@ class Remote(Original):
         return self._data
 
     def _path(self, rest: str = "") -> str:
-        return f"/v1/datasets/{quote(self._name(), safe='')}" + (f"/{rest}" if rest else "")
+        return f"/v1/datasets/{quote(self._name(), safe='')}/{rest}".removesuffix("/")
 
     def _call(self, method: str, path: str, body: Any = None, *, key: str | None = None) -> Any:
         head = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
-        head |= {} if key is None else {"Idempotency-Key": key}
+        if key is not None:
+            head["Idempotency-Key"] = key
         text = None
         if body is not None:
             text = json.dumps(body)

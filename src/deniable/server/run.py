@@ -37,10 +37,13 @@ class Listeners:
     def of(cls, settings: Settings) -> Listeners:
         http = _listening(settings.http)
         try:
-            return cls(http, None if settings.wire is None else _listening(settings.wire))
+            wire = None
+            if settings.wire is not None:
+                wire = _listening(settings.wire)
         except LedgerError:
             http.close()
             raise
+        return cls(http, wire)
 
     def where(self, settings: Settings) -> str:
         """The addresses, as they are told to people."""
@@ -165,13 +168,13 @@ class Impatient(H11Protocol):
 
 
 def _config(settings: Settings, app: object) -> uvicorn.Config:
-    tls = None
+    certificate = key = None
     if settings.tls:
-        tls = settings.certificate
+        certificate, key = settings.certificate, settings.key
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
-        ssl_certfile=tls,
-        ssl_keyfile=settings.key if tls else None,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
         log_config=None,
         access_log=False,  # addresses of requests are nobody's business but the ledger's
         proxy_headers=settings.proxy,

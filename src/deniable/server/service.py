@@ -55,11 +55,9 @@ class Service(Original):
             on_failure=note(settings.folder),
         )
         self.roster = Roster(self.state, self.key, session_seconds=settings.session_hours * 3600)
-        self.provider = (
-            Provider(settings.oidc, settings.folder, settings.origin)
-            if settings.oidc is not None and settings.origin is not None
-            else None
-        )
+        self.provider: Provider | None = None
+        if settings.oidc is not None and settings.origin is not None:
+            self.provider = Provider(settings.oidc, settings.folder, settings.origin)
         self.throttle = Throttle(settings.rates)
         self.shelf = Shelf(self.state, self.ledger, settings)
         self.proposals = Proposals(self.state, self.key)
@@ -226,13 +224,17 @@ class Service(Original):
                 return _digest("key", caller.name, key)
             return _digest(question_id, str(self._lost.times(question_id)))
 
+        def told() -> None:
+            if key is None:
+                self._lost.add(question_id)
+
         return Pending(
             curator,
             question,
             asked=question_id,
             body=_digest("body", name, question.digest),
             once=once,
-            told=lambda: None if key is not None else self._lost.add(question_id),
+            told=told,
             purses=self._purses,
             purse=purse,
             turns=self._turns,

@@ -149,23 +149,9 @@ def parse(text: str, base: Path = Path()) -> Settings:
 
 
 def checked(settings: Settings) -> Settings:
-    """Refuse what would send answers or passwords in the clear."""
-    if (settings.certificate is None) != (settings.key is None):
-        raise InvalidParameter("Expected certificate and key together: TLS needs both. Nothing was started.")
-    if not settings.http.loopback and not (settings.tls or settings.proxy):
-        raise _clear(
-            "http", settings.http, "name certificate and key, or set proxy = true behind one that speaks TLS"
-        )
-    if settings.wire is not None and not settings.wire.loopback and not settings.tls:
-        raise _clear("wire", settings.wire, "name certificate and key")
-    if not 1 <= settings.workers <= 64:
-        raise InvalidParameter("Expected workers in 1 … 64. Nothing was started.")
-    if settings.workers > 1 and not (_in_postgres(settings.ledger_url) and _in_postgres(settings.state_url)):
-        raise InvalidParameter(
-            f"Expected a ledger in PostgreSQL for {settings.workers} workers. Nothing was started. Name it "
-            "as "
-            'ledger = "postgresql://…", or set workers = 1.'
-        )
+    """Refuse what would send answers or passwords in the clear, and what cannot be served."""
+    _check_encrypted(settings)
+    _check_workers(settings)
     if settings.oidc is not None:
         _check_oidc(settings.oidc, settings.origin)
     if (
@@ -177,6 +163,27 @@ def checked(settings: Settings) -> Settings:
             "Expected floor in [0, 60) seconds, threads in 1 … 4096 and session_hours in (0, 744]."
         )
     return settings
+
+
+def _check_encrypted(settings: Settings) -> None:
+    if (settings.certificate is None) != (settings.key is None):
+        raise InvalidParameter("Expected certificate and key together: TLS needs both. Nothing was started.")
+    if not settings.http.loopback and not (settings.tls or settings.proxy):
+        raise _clear(
+            "http", settings.http, "name certificate and key, or set proxy = true behind one that speaks TLS"
+        )
+    if settings.wire is not None and not settings.wire.loopback and not settings.tls:
+        raise _clear("wire", settings.wire, "name certificate and key")
+
+
+def _check_workers(settings: Settings) -> None:
+    if not 1 <= settings.workers <= 64:
+        raise InvalidParameter("Expected workers in 1 … 64. Nothing was started.")
+    if settings.workers > 1 and not (_in_postgres(settings.ledger_url) and _in_postgres(settings.state_url)):
+        raise InvalidParameter(
+            f"Expected a ledger in PostgreSQL for {settings.workers} workers. Nothing was started. Name it "
+            'as ledger = "postgresql://…", or set workers = 1.'
+        )
 
 
 def _in_postgres(url: str) -> bool:

@@ -65,20 +65,25 @@ def noise_of(noise: InputNoise, shape: tuple[int, ...], dtype: Any, rng: Generat
 
 def check_input(noise: InputNoise, x: Array) -> None:
     """Whole-number noise is for whole numbers: on others the theorem says nothing."""
-    is_integer = np.issubdtype(x.dtype, np.integer)
     if isinstance(noise, Ablation):
         if positions(noise, x.shape) is None:
             raise InvalidParameter(f"Expected an input of {noise.pixels} pixels, got one of shape {x.shape}.")
-    elif noise.integer and not is_integer:
+    elif noise.integer:
+        _check_integers(noise, x)
+    elif x.dtype not in (np.float32, np.float64):
+        raise InvalidParameter(f"Expected 32- or 64-bit floats under {noise}, got {x.dtype}.")
+    is_integer = noise.integer and np.issubdtype(x.dtype, np.integer)
+    if is_integer and len(x) and int(np.abs(x.astype(np.int64)).max()) > LARGEST:
+        raise InvalidParameter(f"Expected whole numbers up to {LARGEST:,} in size.")
+
+
+def _check_integers(noise: InputNoise, x: Array) -> None:
+    if not np.issubdtype(x.dtype, np.integer):
         raise InvalidParameter(
             f"Expected whole numbers under {noise}, got {x.dtype}: round them, or take continuous noise."
         )
-    elif noise.integer and _width(noise) > WIDEST:
+    if _width(noise) > WIDEST:
         raise InvalidParameter(f"Expected whole-number noise of at most {WIDEST:,} steps, got {noise}.")
-    elif not noise.integer and x.dtype not in (np.float32, np.float64):
-        raise InvalidParameter(f"Expected 32- or 64-bit floats under {noise}, got {x.dtype}.")
-    if is_integer and noise.integer and len(x) and int(np.abs(x.astype(np.int64)).max()) > LARGEST:
-        raise InvalidParameter(f"Expected whole numbers up to {LARGEST:,} in size.")
 
 
 def _width(noise: InputNoise) -> float:

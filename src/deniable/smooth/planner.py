@@ -50,8 +50,12 @@ def fewest_samples(p_needed: float, alpha: float, *, runner_up: bool = True) -> 
     """How many votes, all for one class, prove that its probability is at least `p_needed`: p^n ≤ α."""
     if p_needed >= 1:
         return MOST_SAMPLES
-    n = max(1, math.ceil(math.log(alpha / (2 if runner_up else 1)) / math.log(p_needed)))
-    while float(proportion.lower(n, n, alpha / (2 if runner_up else 1))) < p_needed:
+    share = alpha
+    if runner_up:  # α is shared by the two sides
+        share = alpha / 2
+    n = max(1, math.ceil(math.log(share) / math.log(p_needed)))
+    # Logarithms may round n down by one: the bound itself decides.
+    while float(proportion.lower(n, n, share)) < p_needed:
         n += 1
     return n
 
@@ -75,14 +79,13 @@ def looks_for(
     """
     probability = needed_probability(noise, radius, norm, dimension)
     sizes: tuple[int, ...] = (samples,)
-    for _ in range(
-        8
-    ):  # more looks make the share of each smaller and the first look larger: settled after a round or two
+    # More looks make the share of each smaller and the first look larger: settled after a round or two.
+    for _ in range(8):
         first = fewest_samples(probability, Looks(sizes, alpha).share, runner_up=runner_up)
         count = 1
         if first < samples:
             count = max(1, math.ceil(math.log(samples / first, GROWTH))) + 1
-        next_sizes = (*(first * GROWTH**i for i in range(count - 1)), samples) if count > 1 else (samples,)
+        next_sizes = (*(first * GROWTH**i for i in range(count - 1)), samples)
         if next_sizes == sizes:
             break
         sizes = next_sizes
@@ -110,8 +113,9 @@ def samples_for(
     >>> samples_for(Gaussian(0.25), 0.5, p_a=0.99)
     2473
     """
-    two = p_b is not None
-    other = 1 - p_a if p_b is None else p_b
+    two, other = True, p_b
+    if other is None:
+        two, other = False, 1 - p_a
     if not (0 < power < 1 and 0 <= other <= p_a <= 1):
         raise InvalidParameter(f"Expected power={power} in (0, 1) and 0 ≤ p_b={other} ≤ p_a={p_a} ≤ 1.")
     if float(radii(noise, p_a, other, norm, dimension)) <= radius:
@@ -119,7 +123,7 @@ def samples_for(
             f"No number of samples certifies the radius {radius:g}: at p_a = {p_a:g} and p_b = {other:g} the "
             f"smoothed classifier itself has {float(radii(noise, p_a, other, norm, dimension)):.4g}."
         )
-    miss_share = (1 - power) / (2 if two else 1)
+    miss_share = (1 - power) / (1 + two)
 
     def enough(n: int) -> bool:
         own, rival = _unlucky(n, p_a, miss_share), n - _unlucky(n, 1 - other, miss_share)

@@ -98,7 +98,9 @@ def train(
         if step % per_epoch == 0:
             order = source.permutation(len(x))
         rows = order[(step % per_epoch) * schedule.batch :][: schedule.batch]
-        batch = x[rows, ..., ::-1].copy() if schedule.mirror and source.bernoulli(0.5) else x[rows]
+        batch = x[rows]
+        if schedule.mirror and source.bernoulli(0.5):
+            batch = batch[..., ::-1].copy()
         loss = objective(model, batch, y[torch.from_numpy(rows)], noise, aim, source)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]

@@ -93,12 +93,16 @@ def check_rule(
     going, wrong = np.ones(runs, bool), np.zeros(runs, bool)
     for draws in np.diff([0, *rule.looks.sizes]):
         counts = counts + rng.multinomial(int(draws), probabilities, size=runs)
-        reach = rule.certified(counts, labels) if certified is None else certified(choosing, counts, labels)
+        reach = rule.certified(counts, labels)
+        if certified is not None:
+            reach = certified(choosing, counts, labels)
         verdict = rule.holds(counts, labels)
         false_denials = (verdict < OPEN) & (truth >= (rule.plan.radius or np.inf))
         ends = (verdict != OPEN) | (counts.sum(axis=1) == rule.looks.most)
-        false_leads = rule.ahead(counts, labels) & (truth == 0)
-        wrong |= going & ends & (false_denials if denials else (reach > truth) | false_leads)
+        false_claims = (reach > truth) | (rule.ahead(counts, labels) & (truth == 0))
+        if denials:
+            false_claims = false_denials
+        wrong |= going & ends & false_claims
         going &= ~ends
     return Validity(runs, int(wrong.sum()), rule.plan.alpha)
 

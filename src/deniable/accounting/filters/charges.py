@@ -219,16 +219,21 @@ def cost(loss: Loss, orders: Orders, *, gaussian: bool = False) -> Charge:
         case Repeated(times, of):
             return cost(of, orders, gaussian=gaussian) * times
         case _:
-            pair, shift_charge = _pair(loss), _shift(loss) if gaussian else Charge()
-            is_known = gaussian and shift_charge.gaussian < UNKNOWN
-            rest = (
-                _without_epsilon(loss, orders, is_known)
-                if pair is None
-                else _with_epsilon(loss, *pair, orders)
-            )
+            shift_charge = Charge()
+            if gaussian:
+                shift_charge = _shift(loss)
+            rest = _rest(loss, orders, gaussian and shift_charge.gaussian < UNKNOWN)
             return replace(
                 rest, delta=_short(rest.delta + shift_charge.delta), gaussian=shift_charge.gaussian
             )
+
+
+def _rest(loss: Loss, orders: Orders, is_known: bool) -> Charge:
+    """What is charged beside the Gaussian rule: an ε where the loss has one, else its Rényi curve."""
+    pair = _pair(loss)
+    if pair is None:
+        return _without_epsilon(loss, orders, is_known)
+    return _with_epsilon(loss, *pair, orders)
 
 
 def _shift(loss: Loss) -> Charge:
@@ -254,11 +259,9 @@ def _with_epsilon(loss: Loss, epsilon: Fraction, delta: Fraction, orders: Orders
 def _without_epsilon(loss: Loss, orders: Orders, gaussian: bool) -> Charge:
     divergences = _divergences(loss, orders)
     if not gaussian and all(d >= UNKNOWN for d in divergences):
-        reason = (
-            "no Rényi curve is known at the orders tracked here"
-            if orders
-            else "Rényi orders are not tracked here"
-        )
+        reason = "Rényi orders are not tracked here"
+        if orders:
+            reason = "no Rényi curve is known at the orders tracked here"
         raise Unaccountable(
             f"This loss has no ε of its own, and {reason}: {loss}. Nothing was charged. "
             "Name a δ to charge it as (ε, δ), like delta=1e-8."

@@ -317,17 +317,7 @@ class Filter:
         }
         limit = Budget(_plain(numbers["epsilon"]), _plain(numbers["delta"]))
         orders, curve = value["orders"], value["curve"]
-        if not (
-            isinstance(orders, list)
-            and all(type(order) in (int, float) and 1 < order < math.inf for order in orders)
-        ):
-            raise InvalidParameter(f"Expected orders={shown(orders)} of a filter to be numbers in (1, ∞).")
-        if not (
-            isinstance(curve, list) and all(type(top) is int for top in curve) and len(curve) <= len(orders)
-        ):
-            raise InvalidParameter(
-                f"Expected curve={shown(curve)} of a filter to be whole numbers, one for each order at most."
-            )
+        _check_tracked(orders, curve)
         if not 0 <= numbers["reserve"] <= numbers["delta"]:
             raise InvalidParameter(f"Expected reserve={shown(value['reserve'])} of a filter within its δ.")
         rule = None
@@ -338,6 +328,21 @@ class Filter:
                 "Expected the Gaussian rule of a filter to have all of its δ but the reserve."
             )
         return cls(limit, numbers["reserve"], tuple(map(float, orders)), tuple(curve), rule)
+
+
+def _check_tracked(orders: object, curve: object) -> None:
+    """Orders and the most that may be spent at each, as they stand in a JSON text."""
+    if not isinstance(orders, list) or not all(_is_order(order) for order in orders):
+        raise InvalidParameter(f"Expected orders={shown(orders)} of a filter to be numbers in (1, ∞).")
+    are_integers = isinstance(curve, list) and all(type(top) is int for top in curve)
+    if not isinstance(curve, list) or not are_integers or len(curve) > len(orders):
+        raise InvalidParameter(
+            f"Expected curve={shown(curve)} of a filter to be whole numbers, one for each order at most."
+        )
+
+
+def _is_order(value: Any) -> bool:
+    return type(value) in (int, float) and 1 < value < math.inf
 
 
 # ------------------------------------------------------------------------------------------------ the curve

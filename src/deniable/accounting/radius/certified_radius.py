@@ -65,8 +65,9 @@ def radius(loss_at: Callable[[float], Loss], p_a: float, p_b: float) -> Bound:
     p_a, p_b = _probabilities(p_a, p_b)
     if p_a <= p_b:
         return Bound(0.0, 0.0, CLOSED, CLOSED)
-    simple = closed(loss_at(1.0))
-    width = _FINE if simple else _COARSE
+    width, method = _COARSE, PROFILE
+    if closed(loss_at(1.0)):
+        width, method = _FINE, CLOSED
 
     @cache
     def verdict(r: float) -> tuple[bool, bool]:
@@ -74,7 +75,6 @@ def radius(loss_at: Callable[[float], Loss], p_a: float, p_b: float) -> Bound:
 
     low = _last(lambda r: verdict(r)[0], width)[0]
     high = _last(lambda r: not verdict(r)[1], width)[1]
-    method = CLOSED if simple else PROFILE
     return Bound(low, max(low, high), method, method)
 
 

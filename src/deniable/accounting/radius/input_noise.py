@@ -72,15 +72,17 @@ class InputNoise(ABC):
             raise InvalidParameter(f"Expected radius={radius} of at least 0.")
         if radius == 0:
             return Composed(())
-        return self.native_loss(
-            exact(radius) * stretch(self.norm, self.norm if norm is None else norm, dimension)
-        )
+        if norm is None:
+            norm = self.norm
+        return self.native_loss(exact(radius) * stretch(self.norm, norm, dimension))
 
     def level(self, index: int, norm: float | None = None) -> float | None:
         """The `index`-th radius at which the loss of whole numbers changes; None if it changes everywhere."""
         if not self.integer:
             return None
-        if (self.norm if norm is None else norm) == 2:
+        if norm is None:
+            norm = self.norm
+        if norm == 2:
             return math.sqrt(index)
         return float(index)
 
@@ -99,7 +101,8 @@ def stretch(own: float, norm: float, dimension: int | None) -> Fraction:
             f"Expected a dimension: in the norm {norm:g} noise of the norm {own:g} depends on the number of "
             "coordinates."
         )
-    share = 1 / own - (0.0 if math.isinf(norm) else 1 / norm)
+    # Hölder: ‖x‖_own ≤ d^(1/own − 1/norm) · ‖x‖_norm for norm > own, with 1/∞ = 0.
+    share = 1 / own - 1 / norm
     return Fraction(up(dimension**share))
 
 

@@ -191,12 +191,14 @@ def verify_radius(certificate: RadiusCertificate) -> float:
 
 def _assumed(claim: RadiusCertificate) -> list[str]:
     alpha, looks = claim.votes.looks.alpha, len(claim.votes.looks.sizes)
+    when = "once"
+    if looks != 1:
+        when = f"at {looks} sizes fixed beforehand, or fewer"
     sentences = [
         f"The claim is about {claim.unit}: the likeliest class of the noisy input stays the same.",
         "The counts are of independent noise, drawn after the input was fixed; they mislead with "
         f"probability {alpha:g} at most.",
-        "The class was chosen on a sample of its own, and the counts that bound it were looked at "
-        + ("once." if looks == 1 else f"at {looks} sizes fixed beforehand, or fewer."),
+        f"The class was chosen on a sample of its own, and the counts that bound it were looked at {when}.",
     ]
     if claim.evaluation.bank:
         sentences.append("The inputs were fixed before the noise bank was drawn, and it was not used again.")

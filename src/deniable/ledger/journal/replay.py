@@ -58,10 +58,7 @@ class Replay:
             case EntryKind.SETTLE:
                 yield from self._wrong_settle(entry, details["session"], _charges(details["returned"]))
             case EntryKind.RUN | EntryKind.OPEN:
-                low = [name for name, charge in _charges(details["charges"]).items() if charge.negative]
-                yield from (
-                    f'Entry {entry.seq} charges the account "{name}" less than nothing.' for name in low
-                )
+                yield from self._wrong_charges(entry, _charges(details["charges"]))
             case EntryKind.BEGIN:
                 yield from self._wrong_begin(entry, details["entry"], details["start"], details["stop"])
             case EntryKind.RESET if entry.account in self._charged:
@@ -79,6 +76,11 @@ class Replay:
             case EntryKind.FORGET:
                 if problem := forget.wrong(entry, details, self._forgotten.get(entry.account, forget.NEVER)):
                     yield problem
+
+    def _wrong_charges(self, entry: Entry, charges: Charges) -> Iterator[str]:
+        for name, charge in charges.items():
+            if charge.negative:
+                yield f'Entry {entry.seq} charges the account "{name}" less than nothing.'
 
     def _wrong_settle(self, entry: Entry, session: int, returned: Charges) -> Iterator[str]:
         if session in self._settled:

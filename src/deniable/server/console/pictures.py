@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime
 from itertools import product
 from typing import Any
@@ -32,24 +33,28 @@ def pictures(answer: Answer) -> list[Markup]:
 
 def _picture(answer: Answer, keys: list[str], name: str) -> str:
     label = f"{name} by {', '.join(keys)}, with intervals of probability {answer.confidence:.6g}"
-    values, low, high = (
-        [_number(x) for x in side.column(name).to_pylist()]
-        for side in (answer.value, answer.low, answer.high)
-    )
     columns = [answer.value.column(key).to_pylist() for key in keys]
-    if len(keys) == 1 and _ordered(columns[0]) and len(values) <= MOST_POINTS:
-        cells = sorted(zip(map(_place, columns[0]), columns[0], values, low, high, strict=True))
-        places, key_values, values, low, high = (list(side) for side in zip(*cells, strict=True))
-        words = [plain(x) for x in key_values]
-        return svg.lines(places, words, values, low, high, name=name, label=label)
+    rows = range(answer.value.num_rows)
+    if len(keys) == 1 and _ordered(columns[0]) and len(rows) <= MOST_POINTS:
+        places = list(map(_place, columns[0]))
+        order = sorted(rows, key=places.__getitem__)
+        words = [plain(columns[0][i]) for i in order]
+        return svg.lines(sorted(places), words, *_sides(answer, name, order), name=name, label=label)
+    picture = ""
     if len(keys) == 2:
         picture = _field(answer, columns, name, label)
-        if picture:
-            return picture
-    if len(values) > MOST_BARS:
-        return ""
-    rows = [" · ".join(plain(column[i]) for column in columns) for i in range(len(values))]
-    return svg.bars(rows, values, low, high, name=name, label=label)
+    if picture or len(rows) > MOST_BARS:
+        return picture
+    words = [" · ".join(map(plain, cells)) for cells in zip(*columns, strict=True)]
+    return svg.bars(words, *_sides(answer, name, rows), name=name, label=label)
+
+
+def _sides(answer: Answer, name: str, order: Iterable[int]) -> Iterator[list[float | None]]:
+    """The values of a column, and the two ends of their intervals, row by row in this order."""
+    rows = list(order)
+    for side in (answer.value, answer.low, answer.high):
+        cells = side.column(name).to_pylist()
+        yield [_number(cells[i]) for i in rows]
 
 
 def _field(answer: Answer, columns: list[list[Any]], name: str, label: str) -> str:

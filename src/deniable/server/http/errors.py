@@ -79,10 +79,10 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     field = ".".join(str(part) for part in first["loc"] if part != "body")
-    sentence = (
-        f"In the request{f', field {field}' if field else ''}: {first['msg']}. Nothing was done and nothing "
-        "was charged."
-    )
+    place = "In the request"
+    if field:
+        place = f"In the request, field {field}"
+    sentence = f"{place}: {first['msg']}. Nothing was done and nothing was charged."
     return JSONResponse({"error": "InvalidRequest", "message": sentence}, 422)
 
 

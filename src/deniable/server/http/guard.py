@@ -36,7 +36,9 @@ class Guard:
 
     def __init__(self, app: App, *, hsts: bool) -> None:
         self._app = app
-        self._headers = (*HEADERS, (b"strict-transport-security", b"max-age=31536000")) if hsts else HEADERS
+        self._headers: tuple[tuple[bytes, bytes], ...] = HEADERS
+        if hsts:
+            self._headers += ((b"strict-transport-security", b"max-age=31536000"),)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -18,6 +18,11 @@ from deniable.server.people.rights import Right
 
 router = APIRouter(prefix="/v1", tags=["ledger"])
 Analyst = Annotated[str | None, Query(max_length=200)]
+FORMS = {
+    "jsonl": (json_lines, "application/jsonl"),
+    "csv": (comma_separated, "text/csv; charset=utf-8"),
+}
+"""How the journal is exported, each with its media type."""
 
 
 @router.get("/accounts")
@@ -122,7 +127,7 @@ async def verify(
 ) -> dict[str, Any]:
     """Check every seal, number and sum, against a head kept elsewhere where one is given."""
     verification, act = await door.run(door.service.verify, caller, head)
-    problems = [*verification.problems, *([] if act is None else [f"Act {act} is not as it was written."])]
+    problems = facts.problems(verification, act)
     return {
         "ok": not problems,
         "head": str(verification.head),
@@ -135,13 +140,13 @@ async def verify(
 async def export(caller: Who, door: AtDoor, format: Literal["jsonl", "csv"] = "jsonl") -> Response:
     """The whole journal, for owner and auditor."""
     caller.need(Right.LOOK)
+    writer, kind = FORMS[format]
 
     def write() -> str:
         sink = io.StringIO()
-        (json_lines if format == "jsonl" else comma_separated)(door.service.history(caller), sink)
+        writer(door.service.history(caller), sink)
         return sink.getvalue()
 
-    kind = "application/jsonl" if format == "jsonl" else "text/csv; charset=utf-8"
     name = f'attachment; filename="journal.{format}"'
     return Response(await door.run(write), media_type=kind, headers={"content-disposition": name})
 

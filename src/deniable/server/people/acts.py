@@ -36,7 +36,9 @@ def record(connection: sa.Connection, key: bytes, person: str, act: str, about: 
     last = connection.execute(
         sa.select(table.c.seq, table.c.mac).order_by(table.c.seq.desc()).limit(1)
     ).first()
-    seq, before = (1, ROOT) if last is None else (int(last[0]) + 1, str(last[1]))
+    seq, before = 1, ROOT
+    if last is not None:
+        seq, before = int(last[0]) + 1, str(last[1])
     body = (seq, datetime.now(UTC).isoformat(timespec="microseconds"), person, act, about, words)
     values = dict(zip(Act._fields, (*body, chain.sealed(key, before, body)), strict=True))
     connection.execute(table.insert().values(**values))

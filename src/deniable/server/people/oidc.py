@@ -87,7 +87,9 @@ class Provider:
     def __init__(self, settings: Oidc, folder: Path, origin: str) -> None:
         self._settings = settings
         self._redirect = origin + CALLBACK
-        self._secret = _read_secret(folder / settings.secret) if settings.secret else None
+        self._secret: str | None = None
+        if settings.secret:
+            self._secret = _read_secret(folder / settings.secret)
         self._endpoints: Endpoints | None = None
         self._keys: KeySet | None = None
 

@@ -129,7 +129,8 @@ class Roster:
         changes: dict[str, Any] = {}
         if roles is not None:
             changes = {"roles": _roles(roles)}
-        changes |= {} if disabled is None else {"disabled": disabled}
+        if disabled is not None:
+            changes["disabled"] = disabled
         with self._state.writing() as connection:
             self._need(connection, name)
             if changes:

@@ -166,6 +166,16 @@ NUMBERS = re.compile(
 """Columns of the information schema that are numbers; the others are texts."""
 EARLIER = {"pg_database": ("daticulocale", "daticurules"), "pg_collation": ("colliculocale",)}
 """Columns that later versions of PostgreSQL call otherwise."""
+OF_SESSION: dict[type[exp.Expr], str] = {
+    exp.CurrentUser: "current_user",
+    exp.SessionUser: "session_user",
+    exp.CurrentSchema: "current_schema",
+    exp.CurrentDatabase: "current_database",
+    exp.CurrentCatalog: "current_catalog",
+    exp.CurrentVersion: "version",
+    exp.Version: "version",
+}
+"""Nodes of their own that ask for a constant of the session, by the name of the function."""
 CALLED: dict[type[exp.Expr], str] = {exp.CurrentVersion: "version"}
 OIDS = {
     "BIGINT": values.INT8,
@@ -272,11 +282,12 @@ class Catalog:
 
     def _node(self, node: exp.Expr, who: Identity, named: set[str]) -> exp.Expr:
         match node:
-            case exp.Dot() if node.this.name.lower() in ROOMS:
-                function: exp.Expr = node.expression
-                return function
             case exp.Table():
                 return self._table(node, named)
+            case exp.Dot() | exp.Column():
+                return _without_room(node)
+            case exp.EQ() | exp.NEQ():
+                return _comparison(node)
             case exp.Operator():
                 return _operator(node)
             case exp.Collate():
@@ -286,27 +297,10 @@ class Catalog:
                 return self._cast(node)
             case exp.ExplodingGenerateSeries() | exp.GenerateSeries():
                 return _series(node)
-            case exp.Anonymous(parent=exp.NEQ() | exp.Table()) if node.name.lower() in (
-                "all",
-                "pg_get_keywords",
-            ):
-                return node  # the comparison, or the table, is rewritten as a whole
             case exp.Anonymous():
-                return _function(node.name.lower(), node, who)
-            case exp.CurrentUser() | exp.SessionUser():
-                return exp.Literal.string(who.person)
-            case exp.CurrentSchema():
-                return exp.Literal.string("public")
-            case exp.CurrentDatabase() | exp.CurrentCatalog():
-                return exp.Literal.string(who.data)
-            case exp.CurrentVersion() | exp.Version():
-                return exp.Literal.string(f"PostgreSQL {VERSION} (Deniable)")
-            case exp.Column() if node.text("db").lower() in ROOMS:
-                return exp.column(node.this.copy(), table=node.args["table"].copy())
-            case exp.NEQ(expression=exp.Anonymous(this="ALL", expressions=[words])):
-                return exp.Not(this=exp.Anonymous(this="list_contains", expressions=[words, node.this]))
-            case exp.EQ() | exp.NEQ() if _is_function_column(node.this) and node.expression.is_number:
-                return type(node)(this=node.this.copy(), expression=exp.Literal.string("-"))
+                return _called(node, who)
+            case _ if type(node) in OF_SESSION:
+                return _function(OF_SESSION[type(node)], node, who)
             case exp.Func() if not isinstance(node, PLAIN):
                 return _function(node.sql_name().lower(), node, who)
             case _ if isinstance(node, REFUSED):
@@ -336,24 +330,24 @@ class Catalog:
         kind = node.to.sql(dialect="postgres").lower().removeprefix("pg_catalog.").strip('"')
         inner = node.this
         if REG.match(kind) is None:
-            if kind == "text[]" and isinstance(inner, exp.Literal):
-                return _texts(inner.name)
-            if kind.split(".")[0] == "information_schema":
-                return exp.cast(inner, "BIGINT" if "number" in kind else "VARCHAR")
-            return node
+            return _ordinary_cast(node, kind)
         if kind == "regclass":
-            if isinstance(inner, exp.Literal):
-                if inner.name.isdigit():
-                    return exp.Literal.number(inner.name)
-                return self._class(inner.name)
-            return exp.Anonymous(this="pgx_deniable_relname", expressions=[inner])
+            return self._relation(inner)
         if kind == "regtype" and not (isinstance(inner, exp.Literal) and inner.is_string):
             return exp.Anonymous(this="pgx_format_type", expressions=[inner, exp.null()])
-        if kind in ("oid", "xid"):
-            if isinstance(inner, exp.Anonymous):
-                return inner
-            return exp.TryCast(this=inner, to=exp.DataType.build("BIGINT"))
-        return exp.cast(inner, "VARCHAR")
+        if kind not in ("oid", "xid"):
+            return exp.cast(inner, "VARCHAR")
+        if isinstance(inner, exp.Anonymous):
+            return inner
+        return exp.TryCast(this=inner, to=exp.DataType.build("BIGINT"))
+
+    def _relation(self, inner: exp.Expr) -> exp.Expr:
+        """A table by its number: of a literal it is known now."""
+        if not isinstance(inner, exp.Literal):
+            return exp.Anonymous(this="pgx_deniable_relname", expressions=[inner])
+        if inner.name.isdigit():
+            return exp.Literal.number(inner.name)
+        return self._class(inner.name)
 
     def _class(self, text: str) -> exp.Expr:
         name = text.replace('"', "").lower().rpartition(".")[2]
@@ -364,6 +358,43 @@ class Catalog:
         return exp.Literal.number(self._classes[name])
 
 
+def _without_room(node: exp.Expr) -> exp.Expr:
+    """What a room's name stands before: its names are the only ones there are."""
+    if isinstance(node, exp.Dot) and node.this.name.lower() in ROOMS:
+        function: exp.Expr = node.expression
+        return function
+    if isinstance(node, exp.Column) and node.text("db").lower() in ROOMS:
+        return exp.column(node.this.copy(), table=node.args["table"].copy())
+    return node
+
+
+def _comparison(node: exp.Expr) -> exp.Expr:
+    match node:
+        case exp.NEQ(expression=exp.Anonymous(this="ALL", expressions=[words])):
+            return exp.Not(this=exp.Anonymous(this="list_contains", expressions=[words, node.this]))
+        case _ if _is_function_column(node.this) and node.expression.is_number:
+            return type(node)(this=node.this.copy(), expression=exp.Literal.string("-"))
+    return node
+
+
+def _called(node: exp.Anonymous, who: Identity) -> exp.Expr:
+    name = node.name.lower()
+    if isinstance(node.parent, exp.NEQ | exp.Table) and name in ("all", "pg_get_keywords"):
+        return node  # the comparison, or the table, is rewritten as a whole
+    return _function(name, node, who)
+
+
+def _ordinary_cast(node: exp.Cast, kind: str) -> exp.Expr:
+    inner = node.this
+    if kind == "text[]" and isinstance(inner, exp.Literal):
+        return _texts(inner.name)
+    if kind.split(".")[0] != "information_schema":
+        return node
+    if "number" in kind:
+        return exp.cast(inner, "BIGINT")
+    return exp.cast(inner, "VARCHAR")
+
+
 def _is_function_column(node: exp.Expr) -> bool:
     return isinstance(node, exp.Column) and node.name.lower() in FUNCTIONS
 
@@ -372,13 +403,13 @@ def _named(tree: exp.Expr) -> exp.Expr:
     """Columns are called as PostgreSQL calls them: a function's result after the function."""
     for select in tree.find_all(exp.Select):
         for node in select.expressions:
-            inner = node.expression if isinstance(node, exp.Dot) else node
+            inner = node
+            if isinstance(node, exp.Dot):
+                inner = node.expression
             if isinstance(inner, exp.Func) and not isinstance(inner, exp.Cast | exp.Case):
-                name = (
-                    inner.name
-                    if isinstance(inner, exp.Anonymous)
-                    else CALLED.get(type(inner), inner.sql_name().lower())
-                )
+                name = CALLED.get(type(inner), inner.sql_name())
+                if isinstance(inner, exp.Anonymous):
+                    name = inner.name
                 node.replace(exp.alias_(node.copy(), name.lower(), quoted=True))
             elif isinstance(inner, exp.Literal | exp.Boolean | exp.Null):
                 node.replace(exp.alias_(node.copy(), "?column?", quoted=True))
@@ -390,15 +421,13 @@ def _function(name: str, node: exp.Expr, who: Identity) -> exp.Expr:
     constants = {
         "version": f"PostgreSQL {VERSION} (Deniable)",
         "current_schema": "public",
-        "user": who.person,
-    }
-    constants |= {
+        "current_catalog": who.data,
         "current_database": who.data,
+        "current_role": who.person,
         "current_user": who.person,
         "session_user": who.person,
-        "current_role": who.person,
+        "user": who.person,
     }
-    constants |= {"current_catalog": who.data}
     if name in constants:
         return exp.Literal.string(constants[name])
     if name == "current_schemas":

@@ -38,36 +38,41 @@ SETTINGS = {"max_index_keys": "32", "max_identifier_length": "63", "server_versi
 
 def rows(schema: Schema, data: str) -> dict[tuple[str, str], list[Row]]:
     """By schema and name of the catalog's table."""
+    rooms = {"pg_catalog": _pg_catalog(schema, data), "information_schema": _information(schema, data)}
+    return {(room, name): lines for room, tables in rooms.items() for name, lines in tables.items()}
+
+
+def _pg_catalog(schema: Schema, data: str) -> dict[str, list[Row]]:
     tables = {FIRST_TABLE + i: table for i, table in enumerate(schema.tables)}
+    role = _role(rolname="deniable", rolcanlogin=False)
     return {
-        ("pg_catalog", "pg_namespace"): [_namespace(*pair) for pair in _namespaces()],
-        ("pg_catalog", "pg_database"): [_database(data)],
-        ("pg_catalog", "pg_roles"): [_role(rolname="deniable", rolcanlogin=False)],
-        ("pg_catalog", "pg_authid"): [_role(rolname="deniable", rolcanlogin=False)],
-        ("pg_catalog", "pg_user"): [{"usename": "deniable", "usesysid": ROLE, "usesuper": False}],
-        ("pg_catalog", "pg_settings"): [
+        "pg_namespace": [_namespace(*pair) for pair in _namespaces()],
+        "pg_database": [_database(data)],
+        "pg_roles": [role],
+        "pg_authid": [role],
+        "pg_user": [{"usename": "deniable", "usesysid": ROLE, "usesuper": False}],
+        "pg_settings": [
             {"name": name, "setting": value, "reset_val": value} for name, value in SETTINGS.items()
         ],
-        ("pg_catalog", "pg_am"): [
-            {"oid": HEAP, "amname": "heap", "amhandler": "heap_tableam_handler", "amtype": "t"}
-        ],
-        ("pg_catalog", "pg_collation"): [{"oid": COLLATION, "collname": "default", "collnamespace": CATALOG}],
-        ("pg_catalog", "pg_tablespace"): [{"oid": 1663, "spcname": "pg_default", "spcowner": ROLE}],
-        ("pg_catalog", "pg_language"): [],
-        ("pg_catalog", "pg_type"): [_type(oid, *details) for oid, details in TYPES.items()] + _arrays(),
-        ("pg_catalog", "pg_class"): [_class(oid, table) for oid, table in tables.items()],
-        ("pg_catalog", "pg_attribute"): [
-            row for oid, table in tables.items() for row in _attributes(oid, table)
-        ],
-        ("pg_catalog", "pg_tables"): [_table(table.name) for table in schema.tables],
-        ("information_schema", "schemata"): [
+        "pg_am": [{"oid": HEAP, "amname": "heap", "amhandler": "heap_tableam_handler", "amtype": "t"}],
+        "pg_collation": [{"oid": COLLATION, "collname": "default", "collnamespace": CATALOG}],
+        "pg_tablespace": [{"oid": 1663, "spcname": "pg_default", "spcowner": ROLE}],
+        "pg_language": [],
+        "pg_type": [_type(oid, *details) for oid, details in TYPES.items()] + _arrays(),
+        "pg_class": [_class(oid, table) for oid, table in tables.items()],
+        "pg_attribute": [row for oid, table in tables.items() for row in _attributes(oid, table)],
+        "pg_tables": [_table(table.name) for table in schema.tables],
+    }
+
+
+def _information(schema: Schema, data: str) -> dict[str, list[Row]]:
+    return {
+        "schemata": [
             {"catalog_name": data, "schema_name": name, "schema_owner": "deniable"}
             for _, name in _namespaces()
         ],
-        ("information_schema", "tables"): [_info_table(data, table.name) for table in schema.tables],
-        ("information_schema", "columns"): [
-            row for table in schema.tables for row in _info_columns(data, table)
-        ],
+        "tables": [_info_table(data, table.name) for table in schema.tables],
+        "columns": [row for table in schema.tables for row in _info_columns(data, table)],
     }
 
 

@@ -261,7 +261,10 @@ class Connection:
             self._complete(result.tag)
 
     def _complete(self, tag: str) -> None:
-        self._writer.write(message(b"C", text(tag)) if tag else message(b"I"))
+        if tag:
+            self._writer.write(message(b"C", text(tag)))
+        else:
+            self._writer.write(message(b"I"))
 
     async def _run(self, statement: WireStatement, bound: Sequence[exp.Expr]) -> WireResult:
         if statement.kind is StatementKind.COPY:
@@ -354,14 +357,18 @@ class Connection:
         if result.columns is None:
             self._complete(result.tag)
             return
-        end = len(result.rows) if most <= 0 else min(portal.sent + most, len(result.rows))
+        end = len(result.rows)
+        if most > 0:
+            end = min(portal.sent + most, end)
         part = result.rows[portal.sent : end]
         self._rows(result.columns, part, _spread(portal.formats, len(result.columns)))
         portal.sent = end
         if end < len(result.rows):
             self._writer.write(message(b"s"))
         else:
-            tag = f"SELECT {len(part)}" if result.tag.startswith("SELECT") else result.tag
+            tag = result.tag
+            if tag.startswith("SELECT"):
+                tag = f"SELECT {len(part)}"
             self._complete(tag)
 
     def _close(self, kind: bytes, name: str) -> None:
@@ -417,7 +424,11 @@ def _options(given: dict[str, str]) -> dict[str, str]:
     options = {name: value for name, value in given.items() if name.startswith("deniable.")}
     words = given.get("options", "").replace("\\ ", "\0").split()
     for flag, word in zip(["", *words], words, strict=False):
-        pair = word if flag == "-c" else word[2:] if word.startswith(("-c", "--")) and len(word) > 2 else ""
+        pair = ""
+        if flag == "-c":
+            pair = word
+        elif word.startswith(("-c", "--")):
+            pair = word[2:]
         name, sign, value = pair.partition("=")
         if sign:
             options[name] = value.replace("\0", " ")

@@ -198,7 +198,9 @@ class WireConversation:
 
     def _notices(self, answer: Answer) -> list[str]:
         left = self.curator.account.remaining().epsilon
-        cost = f"Free: {answer.cost}, before." if answer.again else f"Cost: {answer.cost}."
+        cost = f"Cost: {answer.cost}."
+        if answer.again:
+            cost = f"Free: {answer.cost}, before."
         return [f"{cost} Left for one charge: ε ≤ {left:.4g}.", *answer.notes]
 
     def _explain(self, statement: WireStatement, bound: Sequence[exp.Expr]) -> WireResult:
@@ -223,8 +225,9 @@ class WireConversation:
             terms |= {"epsilon": statement.hint, "within": None}
         terms |= clause.terms
         text_terms = without_clause(text)[1].terms
-        if text_terms:  # the text goes before what was set for all of them
-            terms |= dict.fromkeys((*text_terms, *(("within",) if "epsilon" in text_terms else ())))
+        terms |= dict.fromkeys(text_terms)  # the text goes before what was set for all of them
+        if "epsilon" in text_terms:
+            terms["within"] = None
         if "epsilon" not in text_terms and terms["epsilon"] is None and terms["within"] is None:
             raise InvalidParameter(NO_EPSILON)
         for name, kind in (("confidence", float), ("at_least", int), ("max_groups", int)):
@@ -272,10 +275,9 @@ class WireConversation:
         if value.lower() in ("default", ""):
             self.settings.pop(name, None)
             return
-        Question.of(
-            "",
-            **{name.removeprefix("deniable."): value} if name[9:] in ("epsilon", "within", "delta") else {},
-        )
+        term = name.removeprefix("deniable.")
+        if term in ("epsilon", "within", "delta"):
+            Question.of("", **{term: value})  # what is no number is told now
         self.settings[name] = value
 
     def _show(self, statement: WireStatement) -> WireResult:
@@ -298,23 +300,21 @@ class WireConversation:
             self.status = b"T"
         elif first in FREE:
             self.status = b"I"
-        elif first == "RESET" and rest:
-            self.settings = (
-                {} if rest[0] == "ALL" else {k: v for k, v in self.settings.items() if k != _name(rest)}
-            )
-        elif first == "DISCARD":
+        elif first == "DISCARD" or (first == "RESET" and rest[:1] == ("ALL",)):
             self.settings = {}
+        elif first == "RESET" and rest:
+            self.settings.pop(_name(rest), None)
         return WireResult(statement.tag)
 
 
 def _rows(answer: Answer, columns: Sequence[ColumnDescription]) -> list[tuple[Any, ...]]:
     """The rows of an answer, under the columns that were told."""
     table = answer.table
-    cells = [
-        table.column(c.name).to_pylist() if c.name in table.column_names else [None] * len(table)
-        for c in columns
-    ]
-    return list(zip(*cells, strict=True))
+    names = {column.name for column in columns} & set(table.column_names)
+    cells = {name: table.column(name).to_pylist() for name in names}
+    nothing = [None] * len(table)
+    cells_in_order = [cells.get(column.name, nothing) for column in columns]
+    return list(zip(*cells_in_order, strict=True))
 
 
 def _name(words: Sequence[str]) -> str:

@@ -56,9 +56,10 @@ def _line(cells: Iterator[str], form: CopyForm) -> bytes:
 def _plain(value: Any, delimiter: str) -> str:
     if value is None:
         return "\\N"
-    return (
-        as_text(value).translate(ESCAPES).replace(delimiter, f"\\{delimiter}" if delimiter != "\t" else "\\t")
-    )
+    escape = f"\\{delimiter}"
+    if delimiter == "\t":
+        escape = "\\t"
+    return as_text(value).translate(ESCAPES).replace(delimiter, escape)
 
 
 def _csv(value: Any, delimiter: str) -> str:

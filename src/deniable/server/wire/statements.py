@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import sqlglot
 from sqlglot.errors import SqlglotError
@@ -152,27 +153,41 @@ class CopyForm:
     delimiter: str = "\t"
 
 
+COPY_OPTIONS: dict[tuple[str, ...], dict[str, Any]] = {
+    ("FORMAT", "TEXT"): {"form": "text"},
+    ("FORMAT", "CSV"): {"form": "csv"},
+    ("FORMAT", "BINARY"): {"form": "binary"},
+    ("CSV",): {"form": "csv"},
+    ("BINARY",): {"form": "binary"},
+    ("HEADER",): {"header": True},
+    **{("HEADER", word): {"header": True} for word in ("TRUE", "ON", "1")},
+    **{("HEADER", word): {"header": False} for word in ("FALSE", "OFF", "0")},
+}
+"""What may stand after STDOUT, in one word or two, and what it means; DELIMITER takes any character."""
+
+
 def copy_form(statement: WireStatement) -> CopyForm:
     """What stands after STDOUT: FORMAT, HEADER, DELIMITER; anything else is refused."""
     rest = list(statement.words)
     rest = rest[len(rest) - 1 - rest[::-1].index("STDOUT") + 1 :]
     rest = [word for word in rest if word not in ("WITH", "(", ")", ",")]
-    form, header, delimiter = "text", False, None
+    form: dict[str, Any] = {}
     while rest:
-        word = rest.pop(0)
-        if word == "FORMAT" and rest and rest[0] in ("TEXT", "CSV", "BINARY"):
-            form = rest.pop(0).lower()
-        elif word in ("CSV", "BINARY"):
-            form = word.lower()
-        elif word == "HEADER":
-            header = True
-            if rest and rest[0] in ("TRUE", "ON", "1", "FALSE", "OFF", "0"):
-                header = rest.pop(0) in ("TRUE", "ON", "1")
-        elif word == "DELIMITER" and rest and len(rest[0]) == 1:
-            delimiter = rest.pop(0)
+        pair = tuple(rest[:2])
+        if pair in COPY_OPTIONS:
+            form |= COPY_OPTIONS[pair]
+            del rest[:2]
+        elif pair[:1] in COPY_OPTIONS:
+            form |= COPY_OPTIONS[pair[:1]]
+            del rest[:1]
+        elif pair[0] == "DELIMITER" and len(pair[1:]) == len("".join(pair[1:])) == 1:
+            form["delimiter"] = pair[1]
+            del rest[:2]
         else:
             raise InvalidQuery(
-                f"The option {word[:40]} of COPY is not answered. Nothing was charged. Take FORMAT, HEADER "
-                "or DELIMITER."
+                f"The option {pair[0][:40]} of COPY is not answered. Nothing was charged. Take FORMAT, "
+                "HEADER or DELIMITER."
             )
-    return CopyForm(form, header, delimiter or ("," if form == "csv" else "\t"))
+    if form.get("form") == "csv":
+        form.setdefault("delimiter", ",")
+    return CopyForm(**form)

@@ -40,8 +40,15 @@ def encoded(value: Any, oid: int, binary: bool) -> bytes:
     """A value with its length before it; -1 for NULL."""
     if value is None:
         return struct.pack("!i", -1)
-    raw = BINARY[oid](value) if binary and oid in BINARY else as_text(value).encode(errors="replace")
+    write: Callable[[Any], bytes] = _characters
+    if binary:
+        write = BINARY.get(oid, _characters)
+    raw = write(value)
     return struct.pack("!i", len(raw)) + raw
+
+
+def _characters(value: Any) -> bytes:
+    return as_text(value).encode(errors="replace")
 
 
 def as_text(value: Any) -> str:
@@ -81,19 +88,18 @@ def _element(item: Any) -> str:
 
 def numeric(value: Any) -> bytes:
     """A decimal in groups of four digits, as PostgreSQL sends it."""
-    number = value if isinstance(value, Decimal) else Decimal(str(value))
-    if not number.is_finite():
-        return struct.pack(
-            "!hhHh", 0, 0, 0xC000 if number.is_nan() else (0xD000 if number > 0 else 0xF000), 0
-        )
+    number = value
+    if not isinstance(value, Decimal):
+        number = Decimal(str(value))
+    if number.is_nan():
+        return struct.pack("!hhHh", 0, 0, 0xC000, 0)
+    if number.is_infinite():
+        return struct.pack("!hhHh", 0, 0, (0xF000, 0xD000)[number > 0], 0)
     sign, digits, exponent = number.as_tuple()
     scale = max(0, -int(exponent))
     all_digits = "".join(map(str, digits)) + "0" * max(0, int(exponent))
-    left, right = (
-        (all_digits[:-scale].lstrip("0"), all_digits[-scale:].rjust(scale, "0"))
-        if scale
-        else (all_digits.lstrip("0"), "")
-    )
+    point = max(0, len(all_digits) - scale)
+    left, right = all_digits[:point].lstrip("0"), all_digits[point:].rjust(scale, "0")
     left = left.rjust(-(-len(left) // 4) * 4, "0")
     right = right.ljust(-(-len(right) // 4) * 4, "0")
     groups = [int(part[i : i + 4]) for part in (left, right) for i in range(0, len(part), 4)]
@@ -107,7 +113,8 @@ def _array(element: int) -> Callable[[Any], bytes]:
     def write(value: Sequence[Any]) -> bytes:
         nulls = int(any(item is None for item in value))
         head = struct.pack("!iii", int(bool(value)), nulls, element)
-        head += struct.pack("!ii", len(value), 1) if value else b""
+        if value:
+            head += struct.pack("!ii", len(value), 1)
         return head + b"".join(encoded(item, element, True) for item in value)
 
     return write

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from deniable.server.console.page import Here, PageRoute, Typed, Visit
 from deniable.server.console.pictures import pictures
 from deniable.server.http.errors import told
 from deniable.server.questions import Question
+from deniable.sql.schema.declare import ColumnInfo
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -210,23 +212,22 @@ def _examples(curator: Curator) -> list[tuple[str, str]]:
     """Questions that this data set can answer, from what is declared."""
     table = next(t for t in curator.schema.tables if not t.public)
     hidden = curator.schema.identities(table.name)
+    columns = [c for c in table.columns if c.name not in hidden]
+    groups = [c for c in columns if c.keys] or [c for c in columns if c.type.kind.value == "text"]
     name = _quoted(table.name)
-    group = next((c for c in table.columns if c.keys and c.name not in hidden), None)
-    group = group or next(
-        (c for c in table.columns if c.type.kind.value == "text" and c.name not in hidden), None
-    )
-    quantity = next((c for c in table.columns if c.lower is not None and c.name not in hidden), None)
     questions = [("How many rows", f"SELECT COUNT(*) AS n\nFROM {name}")]
-    if group is not None:
-        key = _quoted(group.name)
-        questions.append(
-            (f"How many by {group.name}", f"SELECT {key}, COUNT(*) AS n\nFROM {name}\nGROUP BY {key}")
-        )
-    if group is not None and quantity is not None:
-        key, value = _quoted(group.name), _quoted(quantity.name)
-        text = f"SELECT {key}, AVG({value}) AS average\nFROM {name}\nGROUP BY {key}"
-        questions.append((f"Average {quantity.name} by {group.name}", text))
+    for group in groups[:1]:
+        questions += _by_group(name, group, columns)
     return questions
+
+
+def _by_group(table: str, group: ColumnInfo, columns: list[ColumnInfo]) -> Iterator[tuple[str, str]]:
+    key = _quoted(group.name)
+    yield f"How many by {group.name}", f"SELECT {key}, COUNT(*) AS n\nFROM {table}\nGROUP BY {key}"
+    quantities = [c for c in columns if c.lower is not None]
+    for quantity in quantities[:1]:
+        text = f"SELECT {key}, AVG({_quoted(quantity.name)}) AS average\nFROM {table}\nGROUP BY {key}"
+        yield f"Average {quantity.name} by {group.name}", text
 
 
 def _quoted(name: str) -> str:

@@ -73,7 +73,9 @@ class Balance:
             return f"left for one charge: ε ≤ {short_down(self.left.epsilon)}"
         if self.counts == 0:
             return f"not one more count of ±\u00a0{CLOSE}"
-        many = f"more than {MOST_COUNTS:,}" if self.counts >= MOST_COUNTS else f"about {self.counts:,}"
+        many = f"about {self.counts:,}"
+        if self.counts >= MOST_COUNTS:
+            many = f"more than {MOST_COUNTS:,}"
         return f"{many} more count{'s' * (self.counts != 1)} of ±\u00a0{CLOSE}"
 
 
@@ -97,7 +99,8 @@ async def raise_limit(here: Here) -> Response:
 @router.post("/budget/freeze")
 async def freeze(here: Here) -> Response:
     form = here.typed
-    act = here.door.service.unfreeze if form["act"] == "unfreeze" else here.door.service.freeze
+    service = here.door.service
+    act = {"unfreeze": service.unfreeze}.get(form["act"], service.freeze)
     return await _acted(
         here, lambda: act(here.caller, form["data"], form["analyst"] or None, form.clean("reason"))
     )

@@ -38,7 +38,8 @@ class RegisterForm:
 
     @classmethod
     def of(cls, typed: Typed) -> RegisterForm:
-        inputs = {name: typed.clean(name) if name in typed else START.get(name, "") for name in PLAIN}
+        inputs = {name: START.get(name, "") for name in PLAIN}
+        inputs |= {name: typed.clean(name) for name in PLAIN if name in typed}
         cells = [typed.all(f"column_{name}")[:MOST_COLUMNS] for name in COLUMN]
         rows = [dict(zip(COLUMN, row, strict=True)) for row in zip(*cells, strict=False)]
         return cls(inputs, rows)

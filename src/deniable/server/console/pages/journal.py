@@ -13,6 +13,7 @@ from fastapi import APIRouter, Response
 from deniable.accounting.filters import above
 from deniable.errors import DeniableError
 from deniable.ledger import Entry, EntryKind
+from deniable.server import facts
 from deniable.server.console.page import Here, PageRoute, Visit
 from deniable.server.console.spending import moved
 from deniable.server.http.errors import told
@@ -85,7 +86,7 @@ async def verify(here: Here) -> Response:
     except DeniableError as error:
         status, body = told(error)
         return await _page(here, status, sentence=body["message"], typed_head=head)
-    problems = [*verification.problems, *([] if act is None else [f"Act {act} is not as it was written."])]
+    problems = facts.problems(verification, act)
     now = datetime.now(UTC).strftime("%H:%M:%S UTC")
     report = {
         "problems": problems,
@@ -106,14 +107,15 @@ async def _page(
         entries = [entry for entry in entries if entry.account == account]
     older = [entry for entry in entries if not before or entry.seq < before]
     lines = [EntryLine.of(entry) for entry in reversed(older[-PAGE:])]
-    acts = []
+    acts, head = [], ""
     if may_look:
         acts = (await here.door.run(service.acts, here.caller))[-PAGE:][::-1]
-    head = ""
-    if may_look:
         head = str(await here.door.run(service.ledger.head))
+    next_page = 0
+    if len(older) > PAGE:
+        next_page = lines[-1].seq
     extras = {"sentence": None, "verified": None, "typed_head": ""} | more
     return here.draw(
         "ledger.html", status, lines=lines, acts=acts, head=head, whole=may_look, account=account,
-        accounts=accounts, total=len(entries), more=lines[-1].seq if len(older) > PAGE else 0, **extras,
+        accounts=accounts, total=len(entries), more=next_page, **extras,
     )  # fmt: skip

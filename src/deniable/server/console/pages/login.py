@@ -53,9 +53,12 @@ async def login(request: Request, door: AtDoor) -> Response:
     except DeniableError as error:
         status, body = told(error)
         return _form(request, door, status, name=name, sentence=body["message"])
-    back = form["back"]
-    goal = back if _inside(back) else _home(caller)
-    response = RedirectResponse("/password" if caller.must_change else goal, 303)
+    goal = form["back"]
+    if not _inside(goal):
+        goal = _home(caller)
+    if caller.must_change:
+        goal = "/password"
+    response = RedirectResponse(goal, 303)
     give(response, door, secret)
     response.delete_cookie(VISIT_COOKIE, secure=True, httponly=True, samesite="strict")
     return response

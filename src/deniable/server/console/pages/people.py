@@ -9,6 +9,7 @@ from fastapi import APIRouter, Response
 
 from deniable.errors import DeniableError, InvalidParameter
 from deniable.guarantee import Budget
+from deniable.ledger import Account
 from deniable.server.console.page import Here, PageRoute, Visit
 from deniable.server.console.pages.budget import analyst_of
 from deniable.server.http.errors import told
@@ -136,23 +137,36 @@ async def _page(here: Visit, status: int = 200, **more: Any) -> Response:
     )
 
 
+def _parts(here: Visit, data: str) -> list[Account]:
+    """The parts of a data set that the caller may see: every one, her own, or none."""
+    service, caller = here.door.service, here.caller
+    if caller.may(Right.LOOK):
+        return service.parts(caller, data)
+    if caller.may(Right.ASK):
+        return [service.account(caller, data, caller.name)]
+    return []
+
+
 def _facts(here: Visit) -> dict[str, Any]:
     service, caller = here.door.service, here.caller
     look, manage = caller.may(Right.LOOK), caller.may(Right.MANAGE)
     people = []
     if look:
         people = service.roster.people()
+    whose: str | None = caller.name
+    if manage:
+        whose = None
+    data_sets = service.datasets(caller)
     parts: dict[str, list[tuple[str, Budget]]] = {}
-    for data in service.datasets(caller) if look or caller.may(Right.ASK) else []:
-        accounts = service.parts(caller, data) if look else [service.account(caller, data, caller.name)]
-        for account in accounts:
+    for data in data_sets:
+        for account in _parts(here, data):
             parts.setdefault(analyst_of(account), []).append((data, account.limit))
-    mine = [data for data in service.datasets(caller) if service.ledger.account(data).owner == caller.name]
+    mine = [data for data in data_sets if service.ledger.account(data).owner == caller.name]
     asking = [p.name for p in people if {Role.ANALYST, Role.OWNER} & set(p.roles) and not p.disabled]
     return {
         "people": people,
         "parts": parts,
-        "tokens": service.roster.tokens(None if manage else caller.name),
+        "tokens": service.roster.tokens(whose),
         "sessions": service.roster.sessions(),
         "mine": mine,
         "asking": asking,
