@@ -8,7 +8,8 @@ from typing import Any
 from deniable.errors import DataError, InvalidParameter
 from deniable.sql.dialects import DUCKDB, POSTGRES, SPARK, Dialect
 from deniable.sql.engines.engine import Engine, Statement
-from deniable.sql.engines.sources import PostgresTable, SparkFrame, SparkTable, recognised
+from deniable.sql.engines.sources import PostgresTable, Source, SparkFrame, SparkTable, recognised
+from deniable.sql.engines.stored.fields import Path
 from deniable.sql.engines.uniqueness import check_unique
 from deniable.sql.schema.declare import Schema
 from deniable.sql.write.summaries import Summary
@@ -65,6 +66,21 @@ def _opened(
     from deniable.sql.engines.duckdb import DuckDBEngine
 
     return DuckDBEngine(tables, schema, memory=memory, seconds=seconds, threads=threads)
+
+
+def stored_on_server(source: Source) -> tuple[dict[str, str], dict[Path, str], Dialect] | None:
+    """The columns of a table that a server holds, and the fields inside them, with the server's names of their
+    types; None for what is embedded."""
+    home = _home(source)
+    if isinstance(source, PostgresTable):
+        from deniable.sql.engines import postgres
+
+        return *postgres.stored_columns(source), home
+    if isinstance(source, SparkTable | SparkFrame):
+        from deniable.sql.engines import spark
+
+        return *spark.stored_columns(source), home
+    return None
 
 
 def _home(source: object) -> Dialect:

@@ -130,6 +130,12 @@ def stored(frame: Any, name: str) -> dict[str, str]:
     return columns
 
 
+def stored_columns(source: SparkTable | SparkFrame) -> tuple[dict[str, str], dict[Path, str]]:
+    """The columns and fields of a table or a frame, and Spark's names of their types."""
+    frame = source.frame if isinstance(source, SparkFrame) else found(source)
+    return stored(frame, "data"), stored_fields(frame)
+
+
 def stored_fields(frame: Any) -> dict[Path, str]:
     """All fields inside structs, and Spark's names of their types."""
     return {path: of for field in frame.schema.fields for path, of in _inside((field.name,), field.dataType)}

@@ -73,8 +73,14 @@ class Noise:
         return scale * math.sqrt(2 / math.pi)
 
     def within(self, beta: float) -> int:
-        """The least t with P(|noise| > t) ≤ beta, in grid units."""
-        return self._noise.within(beta * (1 - 1e-12))
+        """The least t with P(|noise| > t) ≤ beta, in grid units. Every group asks for the same few."""
+        if beta not in self._radii:
+            self._radii[beta] = self._noise.within(beta * (1 - 1e-12))
+        return self._radii[beta]
+
+    @cached_property
+    def _radii(self) -> dict[float, int]:
+        return {}
 
     def draw(self, count: int, rng: Random) -> list[int]:
         if count:

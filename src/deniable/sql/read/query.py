@@ -376,8 +376,8 @@ def _place(node: exp.Expr, count: int) -> int:
 def _number(node: exp.Expr | None, part: str) -> int | None:
     if node is None:
         return None
-    part = "count" if isinstance(node, exp.Fetch) else "expression"
-    literal = node.args.get(part)
+    place = "count" if isinstance(node, exp.Fetch) else "expression"
+    literal = node.args.get(place)
     text = ""
     if literal is not None and _is_number(literal):
         text = str(literal.this)

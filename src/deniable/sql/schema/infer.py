@@ -13,20 +13,11 @@ import duckdb
 import pyarrow as pa
 
 from deniable.errors import DataError, InvalidParameter
-from deniable.sql.dialects import DUCKDB, POSTGRES, SPARK, Dialect
+from deniable.sql.dialects import DUCKDB, Dialect
 from deniable.sql.dialects.storage import Physical
 from deniable.sql.engines import duckdb as embedded
-from deniable.sql.engines.sources import (
-    CSV,
-    DuckDBTable,
-    Frame,
-    Parquet,
-    PostgresTable,
-    Source,
-    SparkFrame,
-    SparkTable,
-    recognise,
-)
+from deniable.sql.engines import stored_on_server
+from deniable.sql.engines.sources import CSV, DuckDBTable, Frame, PostgresTable, Source, recognise
 from deniable.sql.engines.stored import fields
 from deniable.sql.schema.declare import ColumnInfo, TableInfo
 from deniable.sql.schema.draft import draft_text
@@ -131,29 +122,21 @@ def named(source: Any) -> str:
 
 def _stored(source: Source) -> tuple[dict[str, str], Dialect]:
     """The stored columns with the engine's names of their types."""
-    # The servers' modules are loaded where they are needed: they are extras.
-    match source:
-        case PostgresTable():
-            from deniable.sql.engines.postgres import stored_columns
-
-            return _with_fields(*stored_columns(source)), POSTGRES
-        case SparkTable() | SparkFrame():
-            from deniable.sql.engines import spark
-
-            frame = source.frame if isinstance(source, SparkFrame) else spark.found(source)
-            return _with_fields(spark.stored(frame, "data"), spark.stored_fields(frame)), SPARK
-        case CSV():
-            names = source.names()
-            if names is None:
-                raise InvalidParameter(
-                    "A CSV file without a header has no names for its columns. Write the schema by hand."
-                )
-            return dict.fromkeys(names, "VARCHAR"), DUCKDB
-        case _:
-            return _embedded(source), DUCKDB
+    server = stored_on_server(source)
+    if server is not None:
+        columns, inside, dialect = server
+        return _with_fields(columns, inside), dialect
+    if not isinstance(source, CSV):
+        return _embedded(source), DUCKDB
+    names = source.names()
+    if names is None:
+        raise InvalidParameter(
+            "A CSV file without a header has no names for its columns. Write the schema by hand."
+        )
+    return dict.fromkeys(names, "VARCHAR"), DUCKDB
 
 
-def _embedded(source: Parquet | DuckDBTable | Frame) -> dict[str, str]:
+def _embedded(source: Source) -> dict[str, str]:
     try:
         with duckdb.connect(":memory:", config={**embedded.CLOSED}) as connection:
             if isinstance(source, Frame):
