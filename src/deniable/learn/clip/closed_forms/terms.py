@@ -300,7 +300,20 @@ def combined(terms: Sequence[One], like: Tensor) -> Term:
             return Lookup(
                 torch.cat([term.ids for term in tables], 1), torch.cat([term.cols for term in tables], 1)
             )
-    return _tied(terms) or Mixed(tuple(terms), like)
+    return _tied(terms) or _scattered(terms, like) or Mixed(tuple(terms), like)
+
+
+def _scattered(terms: Sequence[One], like: Tensor) -> GradientRows | None:
+    """Gradients of a table that are held, with lookups of it added to them, if that is all: what is measured is
+    still what is summed."""
+    rows = [term.grads for term in terms if isinstance(term, GradientRows)]
+    words = [term for term in terms if isinstance(term, Lookup)]
+    if len(rows) + len(words) < len(terms):
+        return None
+    total = torch.stack(rows).sum(0).view(-1, *like.shape)
+    for term in words:
+        total.scatter_add_(1, term.ids[:, :, None].expand_as(term.cols), term.cols)
+    return GradientRows(total.flatten(1))
 
 
 def _tied(terms: Sequence[One]) -> TiedTable | None:
