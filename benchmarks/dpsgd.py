@@ -398,7 +398,8 @@ def main() -> None:
             "(`python benchmarks/dpsgd.py`). Ours is the "
             "whole step of `account.run(DPSGD(…), data)` on a lot that was drawn: clipping, secure noise in "
             f"double precision, optimiser, history; + is what the trials of a run of {RUN:,} steps add to it. "
-            "The ratio is the median over rounds of a step's CPU time over plain PyTorch's in the same round, in one process; peak memory is that of up to ten steps, the "
+            "The ratio is the median over rounds of a step's CPU time over plain PyTorch's in the same round, "
+            "in one process; peak memory is that of up to ten steps, the "
             "first with its trial of the model, above what the process held before.",
             table(rows, kept_rows(models)),
         ]

@@ -61,11 +61,15 @@ class Sums:
     seen: list[tuple[Tensor, Tensor]] = field(default_factory=list)
 
     def add(self, group: str, vector: Tensor) -> None:
-        """The first part of a lot is taken as it is; more parts are added in double
-        precision, or as integers."""
+        """The first part of a lot is taken as it is; more parts are added in double precision."""
         before = self.total.get(group)
-        wide = vector.dtype if vector.dtype is torch.int64 else torch.float64
-        self.total[group] = vector if before is None else before.to(wide).add_(vector)
+        self.total[group] = vector if before is None else before.double().add_(vector)
+
+    def units(self, group: str, like: Tensor) -> Tensor:
+        """The group's sum in grid units."""
+        if group not in self.total:
+            self.total[group] = torch.zeros_like(like, dtype=torch.int64)
+        return self.total[group]
 
 
 def shown(seen: list[tuple[Tensor, Tensor]]) -> tuple[float, int, int]:
@@ -211,7 +215,10 @@ class Trainer:
             return
         for group, vector in gradients.vectors.items():
             grid = self.run.grids.get(group)
-            sums.add(group, vector if grid is None else grid.rounded(vector))
+            if grid is None:
+                sums.add(group, vector)
+            else:
+                grid.add(vector, sums.units(group, vector))
         norms = next(iter(gradients.norms.values()))
         sums.usable += int(torch.isfinite(norms).sum())
         if isinstance(self.run.rule, Adaptive):
