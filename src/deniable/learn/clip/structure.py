@@ -144,8 +144,8 @@ def clips(clip: Mapping[str, float] | float, groups: Sequence[str]) -> dict[str,
 
 def conduct(model: nn.Module) -> tuple[object, ...]:
     """What a model does to its rows, as far as it can be seen without running it: its modules, their classes
-    and modes, their hooks and those of all modules, whether they are compiled, and `forward`, of the class and
-    where an object has its own. What was found on made-up rows holds for this."""
+    and modes, their hooks and those of all modules, whether they are compiled, and `forward`, of the class
+    and where an object has its own. What was found on made-up rows holds for this."""
     shared = tuple(hook for hooks in _hooks_of_all() for hook in hooks.values())
     return shared + tuple(
         (

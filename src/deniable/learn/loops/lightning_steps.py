@@ -111,7 +111,8 @@ class PrivateSteps:
 
     def load_checkpoint(self, checkpoint_path: Any, *given: Any, **named: Any) -> dict[str, Any]:
         """In a fit the run is taken up; elsewhere (validate, test, predict) weights are weights."""
-        checkpoint: dict[str, Any] = super().load_checkpoint(checkpoint_path, *given, **named)  # type: ignore[misc]
+        load: Any = super().load_checkpoint  # type: ignore[misc]
+        checkpoint: dict[str, Any] = load(checkpoint_path, *given, **named)
         if str(self.lightning_module.trainer.state.fn.value) == "fit":
             if not isinstance(checkpoint.get(RECORD), Mapping):
                 raise InvalidParameter(FOREIGN)

@@ -44,7 +44,8 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
 
         run = DPSGD(model, BatchLoss(next_token_losses), lots=Lots(n=7_000, lot=140, epochs=3),
                     privacy=Privacy(epsilon=8, delta=1e-5), example=Padded(row, fill={…}))
-        trainer = PrivateTrainer(run, account=account, args=TrainingArguments(…, num_train_epochs=3), train_dataset=rows)
+        trainer = PrivateTrainer(run, account=account, args=TrainingArguments(…, num_train_epochs=3),
+                                 train_dataset=rows)
         trainer.train()
 
     The whole run is charged when the first step begins; before that everything that can be wrong is refused.
@@ -116,7 +117,8 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """Numbers of steps: the loop and its callbacks see no row."""
-        return DataLoader([{"step": k} for k in range(self.loop.run.plan.pass_length)], batch_size=1)  # type: ignore[arg-type]
+        numbers: Any = [{"step": k} for k in range(self.loop.run.plan.pass_length)]
+        return DataLoader(numbers, batch_size=1)
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Tensor:
         """One private step in place of a loss and its backward pass. The optimiser, which has moved, then

@@ -195,7 +195,7 @@ class GradientGrid:
         The factor is a power of two, so the product is exact in the gradient's own precision (what underflows
         is rounded to 0 either way), and so is rounding; by blocks, which stay in the cache.
         """
-        for part, units in zip(gradient.split(_BLOCK), total.split(_BLOCK), strict=True):
+        for part, units in zip(torch.split(gradient, _BLOCK), torch.split(total, _BLOCK), strict=True):
             units.add_((part * self._factor).round_().to(torch.int64))
 
     @cached_property

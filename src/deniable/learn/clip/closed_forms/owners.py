@@ -1,11 +1,10 @@
 """Positions of examples along one axis, and whose they are: flattened sequences, and experts that see the
 positions of many examples at once (Mixtral).
 
-A tensor is `flat` where its first axis has the positions of the first example, then those of the second, and so
-on; picked by an index, each position still has its owner. Functions of each row alone carry that on. A linear
-layer at such positions writes its factors sorted by owner and filled up with zeros, so that an example's
-gradient is made of its own positions, however many another one has there.
-"""
+A tensor is `flat` where its first axis has the positions of the first example, then those of the second, and
+so on; picked by an index, each position still has its owner. Functions of each row alone carry that on. A
+linear layer at such positions writes its factors sorted by owner and filled up with zeros, so that an
+example's gradient is made of its own positions, however many another one has there."""
 
 from __future__ import annotations
 

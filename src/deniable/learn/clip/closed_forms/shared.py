@@ -1,9 +1,8 @@
-"""Tensors that are computed from parameters alone and then meet all examples: T5's bias by distance, a scale of
-1 + w.
+"""Tensors that are computed from parameters alone and then meet all examples: T5's bias by distance, a scale
+of 1 + w.
 
-Such a tensor keeps its own small graph. Where it meets the rows, the gradient of each example in it is formed,
-and taken back through that graph to the parameters: these gradients are held, example by example.
-"""
+Such a tensor keeps its own small graph. Where it meets the rows, the gradient of each example in it is
+formed, and taken back through that graph to the parameters: these gradients are held, example by example."""
 
 from __future__ import annotations
 

@@ -236,7 +236,8 @@ class Mixed:
 class TiedTable:
     """Words looked up and words foretold by one table: Σ_s e(ids_s) ⊗ cols_s + Σ_t rows_t ⊗ cols_t.
 
-    The squared norm of the sum is that of the parts and twice their inner product, Σ_{s,t} rows_t[ids_s]·(cols_s·cols_t).
+    The squared norm of the sum is that of the parts and twice their inner product,
+    Σ_{s,t} rows_t[ids_s]·(cols_s·cols_t).
     """
 
     words: Lookup
@@ -304,8 +305,8 @@ def combined(terms: Sequence[One], like: Tensor) -> Term:
 
 
 def _scattered(terms: Sequence[One], like: Tensor) -> GradientRows | None:
-    """Gradients of a table that are held, with lookups of it added to them, if that is all: what is measured is
-    still what is summed."""
+    """Gradients of a table that are held, with lookups of it added to them, if that is all: what is measured
+    is still what is summed."""
     rows = [term.grads for term in terms if isinstance(term, GradientRows)]
     words = [term for term in terms if isinstance(term, Lookup)]
     if len(rows) + len(words) < len(terms):

@@ -75,8 +75,8 @@ class Found:
 
 
 def probe(task: Task, like: Batch, most: int = LARGE) -> Found:
-    """The fastest exact way for batches like this one, of which only shapes and types are read. No trial is on
-    more than `most` examples at once, so that it needs no more memory than a step."""
+    """The fastest exact way for batches like this one, of which only shapes and types are read. No trial is
+    on more than `most` examples at once, so that it needs no more memory than a step."""
     with restored(task.model), forked(like), still(task.model):
         before = _digests(task.model)
         batches = [[made_batch(task, like, size, seed)[0] for size in SIZES] for seed in range(DRAWS)]

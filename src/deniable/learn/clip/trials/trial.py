@@ -3,8 +3,8 @@
 A model may treat rows apart in every loss and still mix them on the way back: a `Function` with a backward
 pass of its own, a hook on an activation. And it may do so only in large batches, after many calls, or once
 its weights have moved. So the trial is on made-up rows, at sizes of the run, with values near and far from 0,
-and is repeated, in small, at random steps with the weights of that step, which are releases. Private rows are never
-tried: what is found on them would be steered by them.
+and is repeated, in small, at random steps with the weights of that step, which are releases. Private rows are
+never tried: what is found on them would be steered by them.
 
 Not caught: code that mixes rows only for inputs that no trial draws, or that knows when it is tried. One row
 at a time (`alone`) needs no trust in the model.

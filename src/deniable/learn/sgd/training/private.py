@@ -173,7 +173,8 @@ def make_private(
     """Your own training loop around the model of `run`, which is trained itself, by
     an optimiser of one's own.
 
-        run = DPSGD(model, criterion, lots=Lots(n=60_000, lot=600, epochs=5), privacy=Privacy(epsilon=3, delta=1e-5))
+        run = DPSGD(model, criterion, lots=Lots(n=60_000, lot=600, epochs=5),
+                    privacy=Privacy(epsilon=3, delta=1e-5))
         private = make_private(run, optimizer, data, account=account)
         for x, y in private.lots():
             private.step()
@@ -225,8 +226,8 @@ def check_optimizer(run: DPSGD, optimizer: Optimizer) -> None:
 
 
 def refuse_step_hooks(optimizer: Optimizer) -> None:
-    """A hook of the optimiser that runs before a step runs inside `step`, after the noisy mean is put in place:
-    whatever it adds to a gradient would move the model without noise."""
+    """A hook of the optimiser that runs before a step runs inside `step`, after the noisy mean is put in
+    place: whatever it adds to a gradient would move the model without noise."""
     if optimizer._optimizer_step_pre_hooks:
         raise InvalidParameter(
             "The optimizer has a hook that runs before its step (register_step_pre_hook), where it could add "

@@ -331,8 +331,8 @@ class Trainer:
             )
         if changes := self._state.changes(self.model):
             raise InvalidQuery(
-                f"The trainable parameters have changed: {', '.join(changes)}. Nothing was run. Begin a new run "
-                "for these, or put back what was there, in its precision and on its device."
+                f"The trainable parameters have changed: {', '.join(changes)}. Nothing was run. Begin a new "
+                "run for these, or put back what was there, in its precision and on its device."
             )
         try:
             refuse_rounding()
