@@ -111,7 +111,7 @@ class PerExample:
     def learn(self, ways: Mapping[Shape, Found]) -> None:
         """Take over what another one found for this model."""
         self.ways.update(ways)
-        self._task.for_all.update(*(found.for_all for found in ways.values()))
+        self._task.for_all.update(*(way.for_all for way in ways.values()))
 
     def check(self, *rows: Any, lot: float | None = None) -> None:
         """Refuse the model if it cannot be clipped exactly on batches like these, of

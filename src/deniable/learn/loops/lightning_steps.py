@@ -67,9 +67,9 @@ class PrivateSteps:
         self.loop.begin(self.optimizers[0], self._loader, "Lightning")
 
     def training_step(self, *step: Any) -> None:
-        released = self.loop.step()
-        if released:
-            self.lightning_module.log_dict(dict(released), batch_size=1)
+        answers = self.loop.step()
+        if answers:
+            self.lightning_module.log_dict(dict(answers), batch_size=1)
         if self.loop.over:
             self.lightning_module.trainer.should_stop = True
 

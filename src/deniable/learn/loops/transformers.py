@@ -172,9 +172,9 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
 def refuse_arguments(args: TrainingArguments) -> None:
     """Raise `InvalidParameter` for what a private run cannot follow."""
     for name, (value, why) in UNUSED.items():
-        given = getattr(args, name, value)
-        if given != value and not (name == "max_grad_norm" and not given):
-            raise InvalidParameter(f"Expected {name}={value}, got {given}: {why}. Nothing was charged.")
+        argument = getattr(args, name, value)
+        if argument != value and not (name == "max_grad_norm" and not argument):
+            raise InvalidParameter(f"Expected {name}={value}, got {argument}: {why}. Nothing was charged.")
     if args.device.type != "cpu" or args.world_size != 1:
         raise InvalidParameter(
             f"Expected one process on the CPU (use_cpu=True), got {args.world_size} on {args.device}. "

@@ -93,8 +93,8 @@ def probe(task: Task, like: Batch, most: int = LARGE) -> Found:
         for run in (chained, closed, vectorized):
             reason = _difference(task, run, batches)
             if not reason:
-                held, made = _held_by(task, run, batches), batches[0][0].part(0, 1).rows
-                return Found(run, "; ".join(reasons), held, made, frozenset(task.for_all))
+                numbers, example = _held_by(task, run, batches), batches[0][0].part(0, 1).rows
+                return Found(run, "; ".join(reasons), numbers, example, frozenset(task.for_all))
             if run is not chained:  # one closed form is as fast as the other, about
                 reasons.append(reason)
         return Found(alone, "; ".join(reasons), _held(alone(task, batches[0][0])))

@@ -89,8 +89,10 @@ class _State:
 
     @classmethod
     def of(cls, model: nn.Module) -> _State:
-        named = [*model.named_parameters()]
-        return cls(tuple((name, p, p.requires_grad) for name, p in named), _kinds(p for _, p in named))
+        parameters = [*model.named_parameters()]
+        return cls(
+            tuple((name, p, p.requires_grad) for name, p in parameters), _kinds(p for _, p in parameters)
+        )
 
     def changes(self, model: nn.Module) -> list[str]:
         now = dict(model.named_parameters())
