@@ -1,16 +1,17 @@
 """Learning from private data: DP-SGD, PCA, convex models, PATE, and features that cost nothing.
 
-    DPSGD, make_private        training by noisy clipped gradients, as one mechanism or in your own training loop (torch)
+    DPSGD, make_private        training by noisy clipped gradients, as a mechanism or in your own loop (torch)
     loops                      the same in the loops of Lightning and of transformers
     PerExample                 exact per-example clipping at about the cost of the plain gradient (torch)
-    PrivateLogisticRegression, PrivateLinearSVM, PrivateLinearRegression, PrivateNaiveBayes, PrivateDecisionTree
+    PrivateLogisticRegression, PrivateLinearSVM, PrivateLinearRegression, PrivateNaiveBayes,
+    PrivateDecisionTree
                                estimators with the interface of scikit-learn
     PrivatePCA, PrivateStandardizer, Scattering
                                preprocessing; the last has no data in it
     pate                       teachers that vote, labels that are bought
     Selection                  tuning that is counted in ε
     forget                     models to forget people from: shards, certified removal
-    by_group, ByGroup          how well a classifier serves each group, on public rows and, charged, on private ones
+    by_group, ByGroup          how well a classifier serves each group, on public or, charged, private rows
 
 Everything here needs `deniable[learn]` and loads when it is first used.
 """

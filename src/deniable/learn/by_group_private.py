@@ -154,8 +154,8 @@ class ByGroup:
         most = max(total + self.reach(2 * self.bins, SIZE * risk), 0.0)
         means, tails = 2 * GRID - 1, _calibration_tails(self.tables.noise, self.bins)
         log = math.log(2 / ((1 - SIZE) * risk))
-        allowed = np.min((log + tails.noise + most * tails.above) / tails.rates, axis=1)
-        low, high = _hull(means, np.abs(numerator - means * total) <= allowed)
+        slack = np.min((log + tails.noise + most * tails.above) / tails.rates, axis=1)
+        low, high = _hull(means, np.abs(numerator - means * total) <= slack)
         value = numerator / total if total > 0 else math.nan
         return ShareEstimate(value, max(low - width, -1.0), min(high + width, 1.0))
 

@@ -74,7 +74,8 @@ class PrivatePCA:
 
     >>> PrivatePCA(features=784, components=60, noise_multiplier=4).loss
     GaussianNoise(multiplier=4)
-    >>> PrivatePCA(features=3, components=2, epsilon=0.5).loss == DiscreteLaplaceNoise(4 * NORM**2, 2 * NORM**2)
+    >>> pure = PrivatePCA(features=3, components=2, epsilon=0.5)
+    >>> pure.loss == DiscreteLaplaceNoise(4 * NORM**2, 2 * NORM**2)
     True
     """
 

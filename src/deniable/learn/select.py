@@ -52,7 +52,8 @@ class Selection(Generic[Value]):
     = 0: logarithmic) or Poisson.
 
     >>> from deniable.mechanisms import Laplace
-    >>> Selection((Laplace(2), Laplace(2, unit=Unit.row())), score=float, runs=NegativeBinomialRuns(1, 0.1)).loss
+    >>> runs = NegativeBinomialRuns(1, 0.1)
+    >>> Selection((Laplace(2), Laplace(2, unit=Unit.row())), score=float, runs=runs).loss
     Selected(of=DiscreteLaplaceNoise(scale=2, sensitivity=1), runs=NegativeBinomialRuns(eta=1, gamma=0.1))
     """
 

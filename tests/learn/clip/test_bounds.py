@@ -90,6 +90,7 @@ def test_norms_are_rounded_up(seed: int, spread: float, t: int, cancel: bool) ->
         GradientRows(rows.flatten(1)),
         single,
         tied,
+        combined([GradientRows(torch.bmm(rows.mT, cols).flatten(1)), Lookup(ids, cols)], like),
         Mixed((Outer(rows, cols), Lookup(ids, cols)), like),
     ):
         upper = term.squares().sqrt()
@@ -118,6 +119,21 @@ def test_a_tied_table_is_measured_without_forming_it() -> None:
     tied.add(totals[0], weights, beta=0)
     formed.add(totals[1], weights, beta=0)
     assert torch.allclose(*totals, atol=1e-5)
+
+
+def test_lookups_of_a_table_are_added_to_gradients_that_are_held() -> None:
+    torch.manual_seed(0)
+    grads, ids, cols = torch.randn(4, 55), torch.randint(0, 11, (4, 9)), torch.randn(4, 9, 5)
+    before = grads.clone()
+    parts = (GradientRows(grads), Lookup(ids, cols))
+    joint, formed = combined(parts, torch.empty(11, 5)), Mixed(parts, torch.empty(11, 5))
+    assert isinstance(joint, GradientRows)
+    assert torch.allclose(joint.squares(), formed.squares(), rtol=1e-4)
+    totals, weights = torch.full((2, 11, 5), torch.nan), torch.rand(4)
+    joint.add(totals[0], weights, beta=0)
+    formed.add(totals[1], weights, beta=0)
+    assert torch.allclose(*totals, atol=1e-5)
+    assert torch.equal(grads, before)
 
 
 def _doubled(term: GradientRows | Outer | Lookup | object) -> GradientRows:

@@ -173,10 +173,27 @@ def test_no_rounded_gradient_is_longer_than_the_sensitivity() -> None:
     start = torch.full((1000,), 1 / math.sqrt(1000))
     for nudge in torch.linspace(0, float(grid.step), 7):
         values = (start - nudge).double()
-        rounded = grid.rounded(values)
+        rounded = torch.zeros(1000, dtype=torch.int64)
+        grid.add(values, rounded)
         exact = sum(Fraction(float(v)) ** 2 for v in values)
         assert sum(int(r) ** 2 for r in rounded) <= grid.sensitivity**2
         assert exact <= 1
+
+
+@pytest.mark.parametrize("clip", [1e-9, 0.3, 1.0, 1e18])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_gradients_are_rounded_to_the_grid_exactly(clip: float, dtype: torch.dtype) -> None:
+    """Beside exact fractions, with halves of a grid unit, subnormal numbers and more than one block."""
+    grid = GradientGrid(clip, 70_000)
+    torch.manual_seed(0)
+    values = torch.randn(70_000).to(dtype) * clip / 300
+    halves = torch.arange(-4, 5) * float(grid.step) / 2
+    values[:9], values[9:11] = halves.to(dtype), torch.tensor([1e-45, -1e-40]).to(dtype)
+    total = torch.arange(70_000)
+    grid.add(values, total)
+    places = [*range(300), *range(65_500, 65_600), *range(69_900, 70_000)]
+    for place in places:
+        assert int(total[place]) - place == round(Fraction(float(values[place])) / grid.step)
 
 
 @pytest.mark.parametrize("grid", [False, True])

@@ -90,8 +90,8 @@ def closed(task: Task, batch: Batch) -> Passed:
 
 def _written(task: Task, batch: Batch, tape: Tape) -> Tensor:
     """The losses of a pass forward and backward, during which taps write on the tape."""
-    fixed = [p for p in task.model.parameters() if not p.requires_grad]
-    mode = cover.Cover(tape, COVERED, [*task.model.buffers(), *fixed])
+    constants = [p for p in task.model.parameters() if not p.requires_grad]
+    mode = cover.Cover(tape, COVERED, [*task.model.buffers(), *constants])
     with torch.enable_grad(), mode:
         losses = task.losses(batch)
     if losses.requires_grad:

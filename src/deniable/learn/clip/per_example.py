@@ -21,7 +21,7 @@ from deniable.learn.clip.objective import BatchLoss, Criterion, objective
 from deniable.learn.clip.passes import Pass, Passed, Task, alone, chained, closed
 from deniable.learn.clip.rounding import LIMIT, summing, weights
 from deniable.learn.clip.trials.probe import LARGE, Found, probe
-from deniable.learn.clip.trials.trial import same_alone
+from deniable.learn.clip.trials.trial import same_alone, still_alone
 from deniable.learn.nests import tensors
 
 METHODS = {"chained": "closed form", "closed": "closed form", "vectorized": "vmap", "alone": "one by one"}
@@ -111,7 +111,7 @@ class PerExample:
     def learn(self, ways: Mapping[Shape, Found]) -> None:
         """Take over what another one found for this model."""
         self.ways.update(ways)
-        self._task.for_all.update(*(found.for_all for found in ways.values()))
+        self._task.for_all.update(*(way.for_all for way in ways.values()))
 
     def check(self, *rows: Any, lot: float | None = None) -> None:
         """Refuse the model if it cannot be clipped exactly on batches like these, of
@@ -122,7 +122,7 @@ class PerExample:
         where they are not those of the examples alone, examples go through the model one by one.
         """
         batch = self._batch(rows)
-        way = self._way(batch)
+        way = self._way(batch, lot)
         if lot is not None and not same_alone(self._task, way.run, batch, self._sizes(way, lot)):
             self._distrust(batch)
 
@@ -131,7 +131,7 @@ class PerExample:
         shows of it but time: a model that fails sees one example at a time from here on."""
         way = self._way(batch)
         sizes = self._sizes(way, lot)
-        if not same_alone(self._task, way.run, batch, {sizes[seed % len(sizes)]}, seed):
+        if not still_alone(self._task, way.run, batch, sizes[seed % len(sizes)], seed):
             self._distrust(batch)
 
     def _batch(self, rows: tuple[Any, ...]) -> Batch:
@@ -205,15 +205,17 @@ class PerExample:
                 f"{' and '.join(map(str, lengths))}."
             )
 
-    def _way(self, batch: Batch) -> Found:
-        """What the probe found for this shape, asked once."""
+    def _way(self, batch: Batch, lot: float | None = None) -> Found:
+        """What the probe found for this shape, asked once. Where the lot is known, no batch is larger than
+        those of the run, and gradients are tried at their sizes (`check`)."""
         self._same()
         shape = self._shape(batch)
         if shape not in self.ways and self._probing:
             structure.refuse(self._task.model)
-            way = probe(self._task, batch)
+            most = LARGE if lot is None else min(LARGE, max(2, self._microbatch or math.ceil(lot)))
+            way = probe(self._task, batch, most)
             self.ways[shape] = way
-            if not same_alone(self._task, way.run, batch, (LARGE,)):
+            if lot is None and not same_alone(self._task, way.run, batch, (LARGE,)):
                 self._distrust(batch)
         return self.ways.get(shape) or self._one_by_one("the shape was not declared")
 

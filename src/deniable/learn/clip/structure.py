@@ -19,6 +19,27 @@ from deniable.learn.clip.rounding import LEAST_CLIP, MOST_CLIP
 
 ALL = "all"
 
+COMPILED = (
+    "{} is compiled, and what is compiled cannot be looked into; nothing was trained. Give the module that "
+    "torch.compile was given (model._orig_mod), and compile what was trained afterwards."
+)
+SCRIPTED = (
+    "{} is scripted, and what is scripted cannot be looked into; nothing was trained. Give the module that "
+    "torch.jit was given, and script what was trained afterwards."
+)
+RUNNING = (
+    "{} keeps running statistics of the data, without noise; nothing was trained. Build it with "
+    "track_running_stats=False."
+)
+SPECTRAL = (
+    "{} has spectral_norm, which rewrites its own vectors at every forward pass; nothing was trained. Remove it "
+    "(torch.nn.utils.parametrize.remove_parametrizations), or put that layer in eval mode and freeze it."
+)
+REWRITTEN = (
+    "{} has max_norm, which rewrites its table by the rows looked up, or scale_grad_by_freq, which mixes "
+    "examples; nothing was trained. Build it without either."
+)
+
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
     """The parameters that are trained, each under its first name."""
@@ -44,45 +65,26 @@ def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
 def refuse(model: nn.Module) -> None:
     """Raise for the modules that no method can clip."""
     for name, module in model.named_modules():
-        where = f'The layer "{name}" ({type(module).__name__})'
-        is_trainable = any(p.requires_grad for p in module.parameters(recurse=False))
-        if hasattr(module, "_orig_mod") or module._compiled_call_impl is not None:
-            raise InvalidParameter(
-                f"{where} is compiled, and what is compiled cannot be looked into; nothing was trained. Give "
-                "the module that torch.compile was given (model._orig_mod), and compile what was trained "
-                "afterwards."
-            )
-        if isinstance(module, torch.jit.ScriptModule):
-            raise InvalidParameter(
-                f"{where} is scripted, and what is scripted cannot be looked into; nothing was trained. Give "
-                "the module that torch.jit was given, and script what was trained afterwards."
-            )
-        if isinstance(module, _BatchNorm) and (
-            is_trainable or module.training or not module.track_running_stats
-        ):
-            raise InvalidParameter(BATCH_NORM.format(where))
-        if (
-            isinstance(module, _InstanceNorm)
-            and module.track_running_stats
-            and (module.training or is_trainable)
-        ):
-            raise InvalidParameter(
-                f"{where} keeps running statistics of the data, without noise; nothing was trained. "
-                "Build it with track_running_stats=False."
-            )
-        if module.training and _is_spectral(module):
-            raise InvalidParameter(
-                f"{where} has spectral_norm, which rewrites its own vectors at every forward pass; nothing "
-                "was trained. Remove it (torch.nn.utils.parametrize.remove_parametrizations), or put that "
-                "layer in eval mode and freeze it."
-            )
-        if isinstance(module, nn.Embedding | nn.EmbeddingBag) and (
-            module.max_norm is not None or module.scale_grad_by_freq
-        ):
-            raise InvalidParameter(
-                f"{where} has max_norm, which rewrites its table by the rows looked up, or "
-                "scale_grad_by_freq, which mixes examples; nothing was trained. Build it without either."
-            )
+        why = _why_not(module)
+        if why:
+            raise InvalidParameter(why.format(f'The layer "{name}" ({type(module).__name__})'))
+
+
+def _why_not(module: nn.Module) -> str:
+    """Why a module cannot be clipped, with a place for its name, or nothing."""
+    if hasattr(module, "_orig_mod") or module._compiled_call_impl is not None:
+        return COMPILED
+    is_moving = module.training or any(p.requires_grad for p in module.parameters(recurse=False))
+    match module:
+        case torch.jit.ScriptModule():
+            return SCRIPTED
+        case _BatchNorm() if is_moving or not module.track_running_stats:
+            return BATCH_NORM
+        case _InstanceNorm() if is_moving and module.track_running_stats:
+            return RUNNING
+        case nn.Embedding() | nn.EmbeddingBag() if module.max_norm is not None or module.scale_grad_by_freq:
+            return REWRITTEN
+    return SPECTRAL if module.training and _is_spectral(module) else ""
 
 
 def _is_spectral(module: nn.Module) -> bool:
@@ -144,10 +146,10 @@ def clips(clip: Mapping[str, float] | float, groups: Sequence[str]) -> dict[str,
 
 def conduct(model: nn.Module) -> tuple[object, ...]:
     """What a model does to its rows, as far as it can be seen without running it: its modules, their classes
-    and modes, their hooks and those of all modules, whether they are compiled, and `forward`, of the class and
-    where an object has its own. What was found on made-up rows holds for this."""
-    shared = tuple(hook for hooks in _hooks_of_all() for hook in hooks.values())
-    return shared + tuple(
+    and modes, their hooks and those of all modules, whether they are compiled, and `forward`, of the class
+    and where an object has its own. What was found on made-up rows holds for this."""
+    everywhere = tuple(hook for hooks in _hooks_of_all() for hook in hooks.values())
+    return everywhere + tuple(
         (
             id(module),
             type(module),

@@ -67,9 +67,9 @@ class PrivateSteps:
         self.loop.begin(self.optimizers[0], self._loader, "Lightning")
 
     def training_step(self, *step: Any) -> None:
-        released = self.loop.step()
-        if released:
-            self.lightning_module.log_dict(dict(released), batch_size=1)
+        answers = self.loop.step()
+        if answers:
+            self.lightning_module.log_dict(dict(answers), batch_size=1)
         if self.loop.over:
             self.lightning_module.trainer.should_stop = True
 
@@ -111,7 +111,8 @@ class PrivateSteps:
 
     def load_checkpoint(self, checkpoint_path: Any, *given: Any, **named: Any) -> dict[str, Any]:
         """In a fit the run is taken up; elsewhere (validate, test, predict) weights are weights."""
-        checkpoint: dict[str, Any] = super().load_checkpoint(checkpoint_path, *given, **named)  # type: ignore[misc]
+        load: Any = super().load_checkpoint  # type: ignore[misc]
+        checkpoint: dict[str, Any] = load(checkpoint_path, *given, **named)
         if str(self.lightning_module.trainer.state.fn.value) == "fit":
             if not isinstance(checkpoint.get(RECORD), Mapping):
                 raise InvalidParameter(FOREIGN)

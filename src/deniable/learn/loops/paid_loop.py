@@ -110,14 +110,14 @@ class PaidLoop:
         if self._saved is None:
             self._private = Private(self.run, optimizer, data, lambda steps: self._opened(steps, data, words))
         else:
-            saved = self._saved
+            record = self._saved
             self._private = Private(
-                self.run, optimizer, data, lambda steps: self._resumed(steps, data, saved), self._restored
+                self.run, optimizer, data, lambda steps: self._resumed(steps, data, record), self._restored
             )
 
     def _opened(self, training: TrainingSteps, data: Any, words: str) -> Session[Any]:
-        described = f"{words}, run {self._name}"
-        return self._account.open(training, data, rng=self._rng, delta=self.run.delta, description=described)
+        text = f"{words}, run {self._name}"
+        return self._account.open(training, data, rng=self._rng, delta=self.run.delta, description=text)
 
     def _resumed(self, training: TrainingSteps, data: Any, saved: SavedLoop) -> Session[Any]:
         charge, over = paid_for(self._account, self.run, saved)

@@ -44,7 +44,8 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
 
         run = DPSGD(model, BatchLoss(next_token_losses), lots=Lots(n=7_000, lot=140, epochs=3),
                     privacy=Privacy(epsilon=8, delta=1e-5), example=Padded(row, fill={…}))
-        trainer = PrivateTrainer(run, account=account, args=TrainingArguments(…, num_train_epochs=3), train_dataset=rows)
+        trainer = PrivateTrainer(run, account=account, args=TrainingArguments(…, num_train_epochs=3),
+                                 train_dataset=rows)
         trainer.train()
 
     The whole run is charged when the first step begins; before that everything that can be wrong is refused.
@@ -116,7 +117,8 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """Numbers of steps: the loop and its callbacks see no row."""
-        return DataLoader([{"step": k} for k in range(self.loop.run.plan.pass_length)], batch_size=1)  # type: ignore[arg-type]
+        numbers: Any = [{"step": k} for k in range(self.loop.run.plan.pass_length)]
+        return DataLoader(numbers, batch_size=1)
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Tensor:
         """One private step in place of a loss and its backward pass. The optimiser, which has moved, then
@@ -170,9 +172,9 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
 def refuse_arguments(args: TrainingArguments) -> None:
     """Raise `InvalidParameter` for what a private run cannot follow."""
     for name, (value, why) in UNUSED.items():
-        given = getattr(args, name, value)
-        if given != value and not (name == "max_grad_norm" and not given):
-            raise InvalidParameter(f"Expected {name}={value}, got {given}: {why}. Nothing was charged.")
+        argument = getattr(args, name, value)
+        if argument != value and not (name == "max_grad_norm" and not argument):
+            raise InvalidParameter(f"Expected {name}={value}, got {argument}: {why}. Nothing was charged.")
     if args.device.type != "cpu" or args.world_size != 1:
         raise InvalidParameter(
             f"Expected one process on the CPU (use_cpu=True), got {args.world_size} on {args.device}. "

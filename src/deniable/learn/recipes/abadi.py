@@ -68,8 +68,11 @@ class PcaNetwork:
     Error:     not known before data is seen.
     Reference: Abadi et al. 2016, Section 5.2. `components=None` leaves out the projection (and its cost).
 
-    >>> print(PcaNetwork(epochs=1).loss)
-    (Gaussian noise of 7 × the sensitivity) + (100 × (Gaussian noise of 4 × the sensitivity, on a Poisson sample of rate 1/100))
+    >>> components, training = str(PcaNetwork(epochs=1).loss).split(" + ")
+    >>> components
+    '(Gaussian noise of 7 × the sensitivity)'
+    >>> training
+    '(100 × (Gaussian noise of 4 × the sensitivity, on a Poisson sample of rate 1/100))'
     """
 
     n: int = 60_000

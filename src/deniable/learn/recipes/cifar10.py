@@ -14,9 +14,9 @@ SETTINGS = {
     3.0: LinearDescent(steps=40, learning_rate=250, clip=0.3, intercept=False),
     8.0: LinearDescent(steps=60, learning_rate=400, clip=0.3, intercept=False),
 }
-"""Compared at each ε in a sketch, on 10,000 held-out training pictures after training on 20,000 others with the
-noise that all 50,000 would have (see the guide to recipes); what is
-taken at ε = 8 lies between two that were compared. The choice itself is not in the loss."""
+"""Compared at each ε in a sketch, on 10,000 held-out training pictures after training on 20,000 others with
+the noise that all 50,000 would have (see the guide to recipes); what is taken at ε = 8 lies between two that
+were compared. The choice itself is not in the loss."""
 SHARE = 0.1
 POWER = 0.2
 """Of the private half whitening: drawn pictures have done a part of it before (`principal`)."""

@@ -52,7 +52,8 @@ class LinearDescent:
     """The learning rate falls in a straight line to this share of what it began with."""
     intercept: bool = True
     """Whether a class has a score of its own beside its weights. It takes as much of the clip as all features
-    together, so that noise is √2 times larger; features that are centred, of classes of one size, need none."""
+    together, so that noise is √2 times larger; features that are centred, of classes of one size, need
+    none."""
 
     @property
     def reach(self) -> float:

@@ -1,9 +1,9 @@
 """Principal directions of features, found on drawn pictures: fewer channels, whitened half way, at no cost.
 
-Channels of one picture say much the same. How they hang together is mostly a matter of the filters, so pictures
-of nothing (`leaves`) show it as well as photographs do. What is taken from them is fixed before any data is seen;
-the private second moments (`whitening`) then need to say only what is left, in smaller matrices with less noise.
-"""
+Channels of one picture say much the same. How they hang together is mostly a matter of the filters, so
+pictures of nothing (`leaves`) show it as well as photographs do. What is taken from them is fixed before any
+data is seen; the private second moments (`whitening`) then need to say only what is left, in smaller matrices
+with less noise."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ SIDE, STEP = 32, 24
 
 @dataclass(frozen=True)
 class Principal:
-    """Feature maps [n, channels, places] to [n, kept, places]: less `mean` [channels, 1], turned by `basis`."""
+    """Feature maps [n, channels, places] to [n, kept, places]: less `mean` [channels, 1], turned by
+    `basis`."""
 
     mean: Tensor
     basis: Tensor
 
     def __call__(self, maps: Tensor) -> Tensor:
-        """Each picture goes through a product of its own, so that its bits cannot depend on its neighbours."""
+        """Each picture goes through a product of its own, so that its bits cannot depend on its
+        neighbours."""
         out = torch.empty(len(maps), len(self.basis), maps.shape[2])
         for i, each in enumerate(maps):
             out[i] = self.basis @ (each - self.mean)

@@ -185,16 +185,16 @@ def refuse_settings(run: DPSGD) -> None:
 def _refuse_drawn(run: DPSGD) -> None:
     if run.plan.passes and len(run.privacy.noise_schedule) > 1:
         raise InvalidParameter("Expected one noise for all steps with allocated=True. Nothing was charged.")
-    correlated = run.plan.correlation is not None
-    plain = (
+    is_correlated = run.plan.correlation is not None
+    is_simple = (
         len(run.privacy.noise_schedule) == 1 and not run.privacy.grid and not isinstance(run.rule, Adaptive)
     )
-    if correlated and not plain:
+    if is_correlated and not is_simple:
         raise InvalidParameter(
             "Expected one noise for all steps, a fixed clip and grid=False with FixedLots: what a step takes "
             "back of earlier noise is of the same size and no whole number. Nothing was charged."
         )
-    if (run.plan.passes or run.plan.cap is not None or correlated) and run.unit.replace:
+    if (run.plan.passes or run.plan.cap is not None or is_correlated) and run.unit.replace:
         raise InvalidParameter(
             "Expected a unit that is added or removed with cap, allocated=True or FixedLots, got "
             f"{run.unit}. Nothing was charged."

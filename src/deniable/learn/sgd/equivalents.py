@@ -44,7 +44,7 @@ def of_a_run(function: Callable[Parameters, Result]) -> Callable[Parameters, Res
     ...     return run
     >>> make(module=None, max_grad_norm=1.0)
     Traceback (most recent call last):
-    TypeError: make has no argument module. Here it is the model of run=DPSGD(model, criterion, …); see "Coming from Opacus".
+    TypeError: make has no argument module. Here it is the model of run=DPSGD(model, criterion, …); see ...
     """
 
     @functools.wraps(function)
@@ -52,7 +52,8 @@ def of_a_run(function: Callable[Parameters, Result]) -> Callable[Parameters, Res
         for name in kwargs:
             if (here := (OF_THE_RUN | EQUIVALENTS).get(name)) is not None:
                 raise TypeError(
-                    f'{function.__name__} has no argument {name}. Here it is {here}; see "Coming from Opacus".'
+                    f"{function.__name__} has no argument {name}. Here it is {here}; "
+                    'see "Coming from Opacus".'
                 )
         return function(*args, **kwargs)
 

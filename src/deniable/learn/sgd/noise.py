@@ -27,6 +27,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -188,10 +189,18 @@ class GradientGrid:
     def loss(self, multiplier: float) -> DiscreteGaussianNoise:
         return cast(DiscreteGaussianNoise, self.noise(multiplier).loss)
 
-    def rounded(self, gradient: Tensor) -> Tensor:
-        """In whole grid units. Dividing by a power of two is exact in double precision, and so is
-        rounding."""
-        return torch.round(gradient.double() * float(1 / self.step)).to(torch.int64)
+    def add(self, gradient: Tensor, total: Tensor) -> None:
+        """Add a clipped gradient to `total`, in whole grid units.
+
+        The factor is a power of two, so the product is exact in the gradient's own precision (what underflows
+        is rounded to 0 either way), and so is rounding; by blocks, which stay in the cache.
+        """
+        for part, units in zip(torch.split(gradient, _BLOCK), torch.split(total, _BLOCK), strict=True):
+            units.add_((part * self._factor).round_().to(torch.int64))
+
+    @cached_property
+    def _factor(self) -> float:
+        return float(1 / self.step)
 
     def noisy(self, units: Tensor, multiplier: float, rng: Random) -> Tensor:
         """The integer sum `units` with integer noise, as numbers (from here on all is post-processing)."""

@@ -220,7 +220,8 @@ class Plain:
 
 
 def _relu(g: Tensor, out: Tensor, grad_input: Tensor) -> Tensor:
-    return torch.ops.aten.threshold_backward.grad_input(g, out, 0, grad_input=grad_input)  # type: ignore[no-any-return]
+    back: Tensor = torch.ops.aten.threshold_backward.grad_input(g, out, 0, grad_input=grad_input)
+    return back
 
 
 def _clamped(x: Tensor, out: Tensor | None) -> Tensor:

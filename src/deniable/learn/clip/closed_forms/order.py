@@ -6,9 +6,8 @@ others, or once a router that began with zeros has learnt something. So every in
 at, in every pass: if the rows are not in their order afterwards, or not known to be those of the owners that
 are on record, the pass ends with `Reordered`, and the examples go through the model one by one.
 
-Not reached: an order that is made without an index or a plain product (`torch.bmm` with a mask, `torch.sort` of
-rows); there the trials on made-up rows are what is left.
-"""
+Not reached: an order that is made without an index or a plain product (`torch.bmm` with a mask, `torch.sort`
+of rows); there the trials on made-up rows are what is left."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
 """Positions of examples along one axis, and whose they are: flattened sequences, and experts that see the
 positions of many examples at once (Mixtral).
 
-A tensor is `flat` where its first axis has the positions of the first example, then those of the second, and so
-on; picked by an index, each position still has its owner. Functions of each row alone carry that on. A linear
-layer at such positions writes its factors sorted by owner and filled up with zeros, so that an example's
-gradient is made of its own positions, however many another one has there.
-"""
+A tensor is `flat` where its first axis has the positions of the first example, then those of the second, and
+so on; picked by an index, each position still has its owner. Functions of each row alone carry that on. A
+linear layer at such positions writes its factors sorted by owner and filled up with zeros, so that an
+example's gradient is made of its own positions, however many another one has there."""
 
 from __future__ import annotations
 
@@ -41,8 +40,8 @@ class Picked(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (x,), (g,), tape, weight = ctx.saved_tensors, grads, ctx.tape, ctx.weight
         if weight.trained and len(x):
-            slopes, seen = by_owner(tape, widened(g), ctx.owner), by_owner(tape, widened(x), ctx.owner)
-            tape.write(weight, outer(seen, slopes) if ctx.turned else outer(slopes, seen))
+            slopes, inputs = by_owner(tape, widened(g), ctx.owner), by_owner(tape, widened(x), ctx.owner)
+            tape.write(weight, outer(inputs, slopes) if ctx.turned else outer(slopes, inputs))
         gx = g @ (weight.value.mT if ctx.turned else weight.value) if ctx.needs_input_grad[0] else None
         return gx, None, None, None, None, None
 
@@ -167,14 +166,14 @@ def _alike(cover: Cover, func: Callable[..., Any], *args: Any, **named: Any) -> 
 
 def carry(cover: Cover, out: Any, inputs: Iterable[Any]) -> None:
     """What is computed row by row from positions has their owners, if the inputs agree on them."""
-    given = [x for x in inputs if isinstance(x, Tensor) and x in cover.owners]
-    if not given:
+    positions = [x for x in inputs if isinstance(x, Tensor) and x in cover.owners]
+    if not positions:
         return
-    owner = cover.owner(given[0])
-    if any(cover.owner(other) is not owner for other in given[1:]):
+    owner = cover.owner(positions[0])
+    if any(cover.owner(other) is not owner for other in positions[1:]):
         return
     for part in out if isinstance(out, tuple | list) else [out]:
-        if isinstance(part, Tensor) and part.dim() > 1 and len(part) == len(given[0]):
+        if isinstance(part, Tensor) and part.dim() > 1 and len(part) == len(positions[0]):
             cover.owners[part] = owner
 
 
@@ -210,9 +209,9 @@ def _cat(cover: Cover, func: Callable[..., Any], parts: Any, dim: int = 0, **opt
     out = func(parts, dim, **options)
     if dim % out.dim() == 0 and any(part in cover.owners for part in parts):
         owners = [order.owner_of(cover, part) for part in parts]
-        known = [owner for owner in owners if owner is not None]
-        if len(known) == len(owners):
-            cover.owners[out] = torch.cat(known)
+        present = [owner for owner in owners if owner is not None]
+        if len(present) == len(owners):
+            cover.owners[out] = torch.cat(present)
     return out
 
 

@@ -88,7 +88,8 @@ def unrolled(
     bias = cover.optional(weights[3])
     if step is lstm_step and gates.requires_grad:
         cover.tape.expect(state[0])
-        out, *end = taps.LongShortTerm.apply(gates, *state, cover.tape, across, bias, backwards)  # type: ignore[no-untyped-call]
+        run: Any = taps.LongShortTerm.apply
+        out, *end = run(gates, *state, cover.tape, across, bias, backwards)
         return out, tuple(end)
     times = range(x.shape[1])
     outputs: dict[int, Tensor] = {}

@@ -1,9 +1,8 @@
-"""Tensors that are computed from parameters alone and then meet all examples: T5's bias by distance, a scale of
-1 + w.
+"""Tensors that are computed from parameters alone and then meet all examples: T5's bias by distance, a scale
+of 1 + w.
 
-Such a tensor keeps its own small graph. Where it meets the rows, the gradient of each example in it is formed,
-and taken back through that graph to the parameters: these gradients are held, example by example.
-"""
+Such a tensor keeps its own small graph. Where it meets the rows, the gradient of each example in it is
+formed, and taken back through that graph to the parameters: these gradients are held, example by example."""
 
 from __future__ import annotations
 
@@ -28,18 +27,18 @@ STEPS = 64
 def sources(tape: Tape, value: Tensor) -> list[str]:
     """The trainable parameters that a tensor is computed from, if it is computed from nothing else that has a
     gradient; none otherwise. Whatever a tap gives hangs on an anchor, which is no parameter."""
-    stack, seen, names = [value.grad_fn], set[Any](), dict[str, None]()
+    stack, nodes, names = [value.grad_fn], set[Any](), dict[str, None]()
     while stack:
         node: Any = stack.pop()
-        if node is None or node in seen:
+        if node is None or node in nodes:
             continue
-        seen.add(node)
+        nodes.add(node)
         leaf = getattr(node, "variable", None)
         if leaf is not None:
             if id(leaf) not in tape.names:
                 return []
             names[tape.names[id(leaf)]] = None
-        if len(seen) > STEPS:
+        if len(nodes) > STEPS:
             return []
         stack += [following for following, _ in node.next_functions]
     return list(names)
@@ -60,12 +59,12 @@ class Spread(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, ...]:
-        tape, shared, names = ctx.tape, ctx.shared, ctx.names
+        tape, tensor, names = ctx.tape, ctx.shared, ctx.names
         parameters = [tape.parameters[name] for name in names]
-        slopes = grads[0].reshape(tape.examples, -1, shared.numel()).sum(1).view(tape.examples, *shared.shape)
+        slopes = grads[0].reshape(tape.examples, -1, tensor.numel()).sum(1).view(tape.examples, *tensor.shape)
         with torch.enable_grad():
             rows = torch.autograd.grad(
-                shared, parameters, slopes.to(shared.dtype), retain_graph=True, is_grads_batched=True
+                tensor, parameters, slopes.to(tensor.dtype), retain_graph=True, is_grads_batched=True
             )
         for name, gradients in zip(names, rows, strict=True):
             part = Part(tape.parameters[name].detach(), ParameterKey(name))

@@ -30,9 +30,8 @@ class Reordered(Uncovered):
 class ParameterKey:
     """A parameter, or some of its rows (attention packs three matrices), in the layout its taps sum in.
 
-    `last` says that the second axis was moved to the end: convolutions sum with channels last. `single` is one
-    matrix of a stack.
-    """
+    `last` says that the second axis was moved to the end: convolutions sum with channels last. `single` is
+    one matrix of a stack."""
 
     name: str
     start: int = 0

@@ -270,7 +270,7 @@ class LongShortTerm(torch.autograd.Function):
         times, rows, size = x.shape[1], x.shape[0], h.shape[1]
         gates = x.transpose(0, 1).contiguous() if bias is None else x.transpose(0, 1) + bias.value
         hidden, cells = h.new_empty(times, rows, size), h.new_empty(times, rows, size)
-        curved = torch.empty_like(cells)
+        tanhs = torch.empty_like(cells)
         before, order = (h, c), range(times)
         for t in reversed(order) if backwards else order:
             gates[t].addmm_(before[0], across.value.t())
@@ -279,17 +279,17 @@ class LongShortTerm(torch.autograd.Function):
             g.tanh_()
             o.sigmoid_()
             torch.mul(f, before[1], out=cells[t]).addcmul_(i, g)
-            torch.mul(o, torch.tanh(cells[t], out=curved[t]), out=hidden[t])
+            torch.mul(o, torch.tanh(cells[t], out=tanhs[t]), out=hidden[t])
             before = hidden[t], cells[t]
         ctx.save_for_backward(h, c)
         ctx.tape, ctx.across, ctx.bias, ctx.backwards = tape, across, bias, backwards
-        ctx.kept = gates, hidden, cells, curved
+        ctx.kept = gates, hidden, cells, tanhs
         return hidden.transpose(0, 1).contiguous(), before[0].clone(), before[1].clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (h, c), (gates, hidden, cells, curved), (given, dh, dc) = ctx.saved_tensors, ctx.kept, grads
+        (h, c), (gates, hidden, cells, tanhs), (outward, dh, dc) = ctx.saved_tensors, ctx.kept, grads
         times = len(gates)
         slopes, past = torch.empty_like(gates), torch.empty_like(hidden)
         order = range(times) if ctx.backwards else range(times - 1, -1, -1)
@@ -298,19 +298,19 @@ class LongShortTerm(torch.autograd.Function):
             inside = 0 <= earlier < times
             past[t] = hidden[earlier] if inside else h
             i, f, g, o = gates[t].chunk(4, 1)
-            dh = dh + given[:, t]
-            dc = dc + torch.ops.aten.tanh_backward(dh * o, curved[t])
+            dh = dh + outward[:, t]
+            dc = dc + torch.ops.aten.tanh_backward(dh * o, tanhs[t])
             di, df, dg, do = slopes[t].chunk(4, 1)
             di.copy_(torch.ops.aten.sigmoid_backward(dc * g, i))
             df.copy_(torch.ops.aten.sigmoid_backward(dc * (cells[earlier] if inside else c), f))
             dg.copy_(torch.ops.aten.tanh_backward(dc * i, g))
-            do.copy_(torch.ops.aten.sigmoid_backward(dh * curved[t], o))
+            do.copy_(torch.ops.aten.sigmoid_backward(dh * tanhs[t], o))
             dh, dc = slopes[t] @ ctx.across.value, dc * f
         slopes = slopes.transpose(0, 1).contiguous()
         factor = ctx.tape.fold(widened(slopes))
         if ctx.across.trained:
-            seen = widened(past).transpose(0, 1)
-            ctx.tape.write(ctx.across, outer(factor, ctx.tape.fold(seen)))
+            inputs = widened(past).transpose(0, 1)
+            ctx.tape.write(ctx.across, outer(factor, ctx.tape.fold(inputs)))
         if ctx.bias is not None:
             ctx.tape.write(ctx.bias, GradientRows(summed(factor)))
         return slopes, dh, dc, None, None, None, None

@@ -236,7 +236,8 @@ class Mixed:
 class TiedTable:
     """Words looked up and words foretold by one table: Σ_s e(ids_s) ⊗ cols_s + Σ_t rows_t ⊗ cols_t.
 
-    The squared norm of the sum is that of the parts and twice their inner product, Σ_{s,t} rows_t[ids_s]·(cols_s·cols_t).
+    The squared norm of the sum is that of the parts and twice their inner product,
+    Σ_{s,t} rows_t[ids_s]·(cols_s·cols_t).
     """
 
     words: Lookup
@@ -300,7 +301,20 @@ def combined(terms: Sequence[One], like: Tensor) -> Term:
             return Lookup(
                 torch.cat([term.ids for term in tables], 1), torch.cat([term.cols for term in tables], 1)
             )
-    return _tied(terms) or Mixed(tuple(terms), like)
+    return _tied(terms) or _scattered(terms, like) or Mixed(tuple(terms), like)
+
+
+def _scattered(terms: Sequence[One], like: Tensor) -> GradientRows | None:
+    """Gradients of a table that are held, with lookups of it added to them, if that is all: what is measured
+    is still what is summed."""
+    rows = [term.grads for term in terms if isinstance(term, GradientRows)]
+    words = [term for term in terms if isinstance(term, Lookup)]
+    if len(rows) + len(words) < len(terms):
+        return None
+    total = torch.stack(rows).sum(0).view(-1, *like.shape)
+    for term in words:
+        total.scatter_add_(1, term.ids[:, :, None].expand_as(term.cols), term.cols)
+    return GradientRows(total.flatten(1))
 
 
 def _tied(terms: Sequence[One]) -> TiedTable | None:

@@ -37,7 +37,7 @@ from deniable.learn.nests import taken_apart
 
 SIZES = (2, 3)
 LARGE = 33
-"""Examples of a batch whose rows are replaced."""
+"""Examples whose rows are replaced, in one batch or, where no batch of a run has so many, in several."""
 EXCHANGED = 1e-6
 """By how much a loss may change then: its own arithmetic has the same shapes."""
 DRAWS = 3
@@ -74,8 +74,9 @@ class Found:
     """Tables that are looked up for all examples at once."""
 
 
-def probe(task: Task, like: Batch) -> Found:
-    """The fastest exact way for batches like this one, of which only shapes and types are read."""
+def probe(task: Task, like: Batch, most: int = LARGE) -> Found:
+    """The fastest exact way for batches like this one, of which only shapes and types are read. No trial is
+    on more than `most` examples at once, so that it needs no more memory than a step."""
     with restored(task.model), forked(like), still(task.model):
         before = _digests(task.model)
         batches = [[made_batch(task, like, size, seed)[0] for size in SIZES] for seed in range(DRAWS)]
@@ -86,13 +87,14 @@ def probe(task: Task, like: Batch) -> Found:
                 alone, "the model draws random numbers of its own", _held(alone(task, batches[0][0]))
             )
         _refuse_mixing(task, batches)
-        _refuse_exchange(task, like)
+        for seed in range(batches_for(most)):
+            _refuse_exchange(task, like, most, seed)
         reasons: list[str] = []
         for run in (chained, closed, vectorized):
             reason = _difference(task, run, batches)
             if not reason:
-                held, made = _held_by(task, run, batches), batches[0][0].part(0, 1).rows
-                return Found(run, "; ".join(reasons), held, made, frozenset(task.for_all))
+                numbers, example = _held_by(task, run, batches), batches[0][0].part(0, 1).rows
+                return Found(run, "; ".join(reasons), numbers, example, frozenset(task.for_all))
             if run is not chained:  # one closed form is as fast as the other, about
                 reasons.append(reason)
         return Found(alone, "; ".join(reasons), _held(alone(task, batches[0][0])))
@@ -193,15 +195,20 @@ def _refuse_mixing(task: Task, batches: list[list[Batch]]) -> None:
         raise InvalidParameter(_mixing(task, batches[0][-1]))
 
 
+def batches_for(size: int) -> int:
+    """How many batches of this size have LARGE examples together."""
+    return max(1, -(-LARGE // size))
+
+
 @torch.enable_grad()
-def _refuse_exchange(task: Task, like: Batch) -> None:
+def _refuse_exchange(task: Task, like: Batch, size: int, seed: int) -> None:
     """Refuse if the loss of a row changes when all others of a larger batch are
     replaced, by numbers near or far from 0. With gradients on: a model may take some of its own."""
-    near, draw = made_batch(task, like, LARGE, seed=0)
+    near, draw = made_batch(task, like, size, 2 * seed)
     here = near.split(task.losses(near).detach())
     for wide in WIDE:
-        others = _ones_for_targets(task, drawn(task, like, LARGE, 1, draw, wide), near)
-        for i in (0, LARGE - 1):
+        others = _ones_for_targets(task, drawn(task, like, size, 2 * seed + 1, draw, wide), near)
+        for i in (0, size - 1):
             try:
                 there = near.split(task.losses(exchanged(near, others, [i])).detach())
             except Exception:  # the model takes no such numbers

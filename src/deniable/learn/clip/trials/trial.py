@@ -3,8 +3,8 @@
 A model may treat rows apart in every loss and still mix them on the way back: a `Function` with a backward
 pass of its own, a hook on an activation. And it may do so only in large batches, after many calls, or once
 its weights have moved. So the trial is on made-up rows, at sizes of the run, with values near and far from 0,
-and is repeated at random steps with the weights of that step, which are releases. Private rows are never
-tried: what is found on them would be steered by them.
+and is repeated, in small, at random steps with the weights of that step, which are releases. Private rows are
+never tried: what is found on them would be steered by them.
 
 Not caught: code that mixes rows only for inputs that no trial draws, or that knows when it is tried. One row
 at a time (`alone`) needs no trust in the model.
@@ -12,6 +12,7 @@ at a time (`alone`) needs no trust in the model.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Mapping
 
 from torch import Tensor
@@ -22,6 +23,7 @@ from deniable.learn.clip.trials.generated import WIDE, Draw, drawn, exchanged, m
 from deniable.learn.clip.trials.probe import (
     DRAWS,
     LARGE,
+    batches_for,
     close,
     forked,
     own_gradient,
@@ -31,35 +33,65 @@ from deniable.learn.clip.trials.probe import (
 )
 
 
-def same_alone(task: Task, run: Pass, like: Batch, sizes: Iterable[int], seed: int = 0) -> bool:
+def same_alone(task: Task, run: Pass, like: Batch, sizes: Iterable[int]) -> bool:
     """Whether `run` gives rows of the shapes and types of `like` the gradients that they have alone.
 
     A near-tie of a maximum may go two ways by rounding; only what differs in every draw is a difference.
     """
     if run is alone:
         return True
+    tries = [(size, turn) for size in sizes for turn in range(batches_for(size))]
     with restored(task.model), forked(like), still(task.model):
         return all(
-            any(_agrees(task, run, like, size, seed + draw) for draw in range(DRAWS)) for size in sizes
+            any(_agrees(task, run, like, size, turn, DRAWS * turn + draw) for draw in range(DRAWS))
+            for size, turn in tries
         )
 
 
-def _agrees(task: Task, run: Pass, like: Batch, size: int, seed: int) -> bool:
+def _agrees(task: Task, run: Pass, like: Batch, size: int, turn: int, seed: int) -> bool:
+    """Of the first, a middle and the last row, among rows near and far from 0."""
     try:
         own, draw = made_batch(task, like, size, seed)
-        picks = sorted({0, own.examples // 2, own.examples - 1})
-        right = {i: row_gradients(task, own, i) for i in picks}
-        return all(_unmoved(task, run, own, others, right) for others in _others(task, own, draw, seed))
+        right = _alone(task, own, {0, size // 2, size - 1})
+        # Two spreads at each turn, for time; losses are tried with all of them (`probe`).
+        spreads = WIDE[::2] if size <= LARGE and turn % 2 == 0 else WIDE[1::2]
+        others = [own, *(_others(task, own, draw, seed, wide) for wide in spreads)]
+        return all(_unmoved(task, run, own, batch, right) for batch in others)
     except (Exception, SystemExit):  # what fails on made-up rows is not trusted
         return False
 
 
-def _others(task: Task, own: Batch, draw: Draw, seed: int) -> list[Batch]:
-    """Batches of other rows, near and far from 0; the targets are those of `own`, which the model takes."""
-    # Two spreads at each size, for time; losses are tried with all of them (`probe`).
-    spreads = WIDE[::2] if own.examples <= LARGE else WIDE[1::2]
-    far = [drawn(task, own, own.examples, seed + 1000, draw, wide) for wide in spreads]
-    return [own, *(with_targets_of(task, own, others) for others in far)]
+def still_alone(task: Task, run: Pass, like: Batch, size: int, seed: int) -> bool:
+    """The same in the middle of a run, at about the price of a step: two rows, the first or the last among
+    them, in one batch of others. The seed decides which rows, and how far from 0 the others are."""
+    if run is alone:
+        return True
+    chance = random.Random(seed)
+    picks = {chance.choice((0, size - 1)), chance.randrange(size)}
+    wide = chance.choice((None, *WIDE))
+    with restored(task.model), forked(like), still(task.model):
+        return any(_agrees_again(task, run, like, size, seed + draw, picks, wide) for draw in range(DRAWS))
+
+
+def _agrees_again(
+    task: Task, run: Pass, like: Batch, size: int, seed: int, picks: set[int], wide: float | None
+) -> bool:
+    try:
+        _, draw = made_batch(task, like, 1, seed)
+        own = drawn(task, like, size, seed, draw)
+        others = own if wide is None else _others(task, own, draw, seed, wide)
+        return _unmoved(task, run, own, others, _alone(task, own, picks))
+    except (Exception, SystemExit):  # what fails on made-up rows is not trusted
+        return False
+
+
+def _alone(task: Task, own: Batch, picks: set[int]) -> dict[int, dict[str, Tensor]]:
+    return {i: row_gradients(task, own, i) for i in sorted(picks)}
+
+
+def _others(task: Task, own: Batch, draw: Draw, seed: int, wide: float) -> Batch:
+    """A batch of other rows of this spread; the targets are those of `own`, which the model takes."""
+    return with_targets_of(task, own, drawn(task, own, own.examples, seed + 1000, draw, wide))
 
 
 def _unmoved(

@@ -96,7 +96,7 @@ def _predict(one: Any, question: NDArray[Any], classes: int, seed: int) -> Label
 def _seeded(seed: int) -> Iterator[None]:
     """The global generators of numpy, Python and (where it is loaded) torch at a seed,
     and afterwards where they were."""
-    before, state = np.random.get_state(), random.getstate()  # noqa: NPY002 - scikit-learn's default is the global one
+    before, state = np.random.get_state(), random.getstate()  # noqa: NPY002 - scikit-learn's own
     np.random.seed(seed)  # noqa: NPY002
     random.seed(seed)
     try:

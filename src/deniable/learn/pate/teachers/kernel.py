@@ -51,9 +51,8 @@ class KernelRidge:
         )
         block = Block.of(parts, self.capacity)
         targets = (2 * torch.nn.functional.one_hot(block.y, classes) - 1) * block.there[:, :, None]
-        weights = torch.cat([
-            self._solve(block.x[t : t + 50], block.there[t : t + 50], targets[t : t + 50]) for t in range(0, len(parts), 50)
-        ])  # fmt: skip
+        groups = [slice(t, t + 50) for t in range(0, len(parts), 50)]
+        weights = torch.cat([self._solve(block.x[t], block.there[t], targets[t]) for t in groups])
         weights[block.empty] = torch.nan
         return FittedKernels(self.width, block.x, weights)
 

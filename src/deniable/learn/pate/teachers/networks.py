@@ -79,7 +79,8 @@ class Networks:
                 outputs.flatten(0, 1), y.flatten(), reduction="none"
             ).reshape(y.shape)
             # Each teacher's own mean; the sum over teachers gives each of them its own gradient.
-            ((losses * there).sum(dim=1) / there.sum(dim=1).clamp_min(1)).sum().backward()  # type: ignore[no-untyped-call]
+            means = (losses * there).sum(dim=1) / there.sum(dim=1).clamp_min(1)
+            means.sum().backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         return {name: p.detach() for name, p in parameters.items()}
 

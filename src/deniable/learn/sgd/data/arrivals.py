@@ -58,7 +58,7 @@ class ArrivingRows(Rows):
 def _step(value: Any) -> int:
     """−1 for what is no step. Never raises."""
     try:
-        whole = int(value)
-        return whole if whole == value and 0 <= whole < 1 << 62 else -1
+        number = int(value)
+        return number if number == value and 0 <= number < 1 << 62 else -1
     except Exception:  # a row holds this value: whatever it does, it must not be told
         return -1

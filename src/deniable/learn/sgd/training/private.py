@@ -80,9 +80,9 @@ class Private:
         Without a gradient, and without a closure that makes one, a step moves by nothing of the data.
         """
         own = {_memory(p) for p in self.run.model.parameters()}
-        held = [p for group in optimizer.param_groups for p in group["params"] if _memory(p) in own]
-        has_gradient = closure is not None or any(p.grad is not None for p in held)
-        if held and has_gradient and not self._stepping:
+        moved_by_it = [p for group in optimizer.param_groups for p in group["params"] if _memory(p) in own]
+        has_gradient = closure is not None or any(p.grad is not None for p in moved_by_it)
+        if moved_by_it and has_gradient and not self._stepping:
             raise InvalidQuery(
                 "The model of a private loop moves by private.step() alone: optimizer.step() would train "
                 "on gradients without noise. Nothing was moved. Take loss.backward() and optimizer.step() "
@@ -173,7 +173,8 @@ def make_private(
     """Your own training loop around the model of `run`, which is trained itself, by
     an optimiser of one's own.
 
-        run = DPSGD(model, criterion, lots=Lots(n=60_000, lot=600, epochs=5), privacy=Privacy(epsilon=3, delta=1e-5))
+        run = DPSGD(model, criterion, lots=Lots(n=60_000, lot=600, epochs=5),
+                    privacy=Privacy(epsilon=3, delta=1e-5))
         private = make_private(run, optimizer, data, account=account)
         for x, y in private.lots():
             private.step()
@@ -225,8 +226,8 @@ def check_optimizer(run: DPSGD, optimizer: Optimizer) -> None:
 
 
 def refuse_step_hooks(optimizer: Optimizer) -> None:
-    """A hook of the optimiser that runs before a step runs inside `step`, after the noisy mean is put in place:
-    whatever it adds to a gradient would move the model without noise."""
+    """A hook of the optimiser that runs before a step runs inside `step`, after the noisy mean is put in
+    place: whatever it adds to a gradient would move the model without noise."""
     if optimizer._optimizer_step_pre_hooks:
         raise InvalidParameter(
             "The optimizer has a hook that runs before its step (register_step_pre_hook), where it could add "
@@ -253,8 +254,8 @@ def _guard(private: Private) -> Callable[..., None]:
         if loop is not None:
             # A step has one argument, the closure; `arguments` begins with the optimiser itself in some
             # versions.
-            given = [value for value in (*arguments, *named.values()) if value is not optimizer]
-            loop.refuse_step(optimizer, next((value for value in given if value is not None), None))
+            values = [value for value in (*arguments, *named.values()) if value is not optimizer]
+            loop.refuse_step(optimizer, next((value for value in values if value is not None), None))
 
     return refuse
 

@@ -55,9 +55,9 @@ def bar(run: DPSGD, console: Console | None = None) -> Iterator[Watch]:
                 so_far = accounting.epsilon(trainer.used, delta).upper
             loss, rows, left_out = shown(trainer.seen)
             mean = f"loss {loss / rows:.3f} (yours alone)" if rows else "empty lot"
-            display.update(
-                task, completed=trainer.taken,
-                description=f"ε {so_far:.3g} of {limit:.3g} · {mean}" + (f" · {left_out} left out" if left_out else ""),
-            )  # fmt: skip
+            text = f"ε {so_far:.3g} of {limit:.3g} · {mean}"
+            if left_out:
+                text += f" · {left_out} left out"
+            display.update(task, completed=trainer.taken, description=text)
 
         yield watch
