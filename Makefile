@@ -46,7 +46,7 @@ docs: $(VENV)/.docs figures  ## build the site into site/
 console: console/node_modules/.package-lock.json  ## build the script and the style of the web console (needs Node.js)
 	cd console && npm run --silent types && npm run --silent build
 
-bench: $(VENV)/.test $(BENCH)/.peers  ## run every benchmark beside its peers; writes docs/benchmarks.md
+bench: $(VENV)/.test $(BENCH)/.peers $(FLOWER)/.ready  ## run every benchmark beside its peers; writes docs/benchmarks.md
 	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(VENV)/bin/python $$file || exit 1; done
 
 soak: $(VENV)/.test $(FLOWER)/.ready fuzz  ## the long tests, with many more random examples, and the fuzzer
@@ -133,7 +133,7 @@ $(FLOWER)/.made:
 
 $(FLOWER)/.ready: $(FLOWER)/.made pyproject.toml constraints.txt
 	$(FLOWER)/bin/python -m pip install --quiet --constraint constraints.txt torch
-	$(FLOWER)/bin/python -m pip install --quiet --editable ".[flower]" --group test
+	$(FLOWER)/bin/python -m pip install --quiet --editable ".[flower]" "flwr[simulation]" --group test
 	@touch $@
 
 # Peers that pin old versions of our dependencies live apart and are never among them.

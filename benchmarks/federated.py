@@ -1,9 +1,11 @@
-"""Federated rounds beside a plain loop and pfl, private rounds beside plain ones, and secure sums.
+"""Federated rounds beside a plain loop, pfl and Flower's simulation, private rounds beside plain ones, and
+secure sums.
 
     python benchmarks/federated.py [--quick]     writes its table into docs/benchmarks.md
-    python benchmarks/federated.py --ours        without pfl, prints only
+    python benchmarks/federated.py --ours        without peers, prints only
 
-pfl runs as a child process in .venv-bench (or the interpreter that DENIABLE_BENCH_PYTHON names), with a plain loop of its own.
+Peers run as child processes, each with a plain loop of its own: pfl in .venv-bench (or the interpreter that
+DENIABLE_BENCH_PYTHON names), Flower in .venv-flower (DENIABLE_FLOWER_PYTHON).
 
 CPU seconds in one process, variants in turn, the least of several (what else the machine does
 only adds); ten clients of 600 made-up digits,
@@ -95,15 +97,24 @@ def training(network: str) -> tuple[float, float]:
     return min(times["plain"]), min(times["ours"])
 
 
-def by_pfl() -> dict[str, float]:
-    """CPU seconds of a round of ten 2NN clients by pfl, and by a plain loop in its environment."""
-    python = os.environ.get("DENIABLE_BENCH_PYTHON", str(ROOT / ".venv-bench" / "bin" / "python"))
+PEERS = {
+    "pfl 0.6.0": ("pfl", "DENIABLE_BENCH_PYTHON", ".venv-bench"),
+    "Flower 1.41's simulation": ("flower", "DENIABLE_FLOWER_PYTHON", ".venv-flower"),
+}
+
+
+def by_peer(name: str) -> tuple[float, float]:
+    """CPU seconds of a round of ten 2NN clients by a peer, and by a plain loop in its environment."""
+    script, variable, folder = PEERS[name]
+    python = os.environ.get(variable, str(ROOT / folder / "bin" / "python"))
     if not Path(python).exists():
         raise SystemExit(f"{python} is not there: make bench installs the peers (or run with --ours).")
-    script = [python, str(ROOT / "benchmarks" / "peers" / "pfl_round.py"), str(REPEATS)]
-    printed = subprocess.run(script, check=True, capture_output=True, text=True).stdout
+    path = ROOT / "benchmarks" / "peers" / f"{script}_round.py"
+    printed = subprocess.run(
+        [python, str(path), str(REPEATS)], check=True, capture_output=True, text=True
+    ).stdout
     rounds: dict[str, list[float]] = json.loads(printed.splitlines()[-1])
-    return {name: min(seconds) for name, seconds in rounds.items()}
+    return min(rounds[script]), min(rounds["plain"])
 
 
 def private_round() -> dict[str, float]:
@@ -221,11 +232,11 @@ def main() -> None:
         lines.tell(
             f"| {network}, {ROWS[network]} rows a client | {plain:.3f} | {ours:.3f} | {ours / plain:.2f} |"
         )
-        if network == "2NN" and not OURS:
-            peer = by_pfl()
+        for name in PEERS if network == "2NN" and not OURS else ():
+            peer, loop = by_peer(name)
             lines.tell(
-                f"| 2NN by pfl 0.6.0, beside its own plain loop | {peer['plain']:.3f} | pfl {peer['pfl']:.3f} | "
-                f"ours ÷ pfl **{ours / peer['pfl']:.2f}** |"
+                f"| 2NN by {name}, beside a plain loop of its own | {loop:.3f} | theirs {peer:.3f} | "
+                f"{peer / loop:.2f}; ours ÷ theirs **{ours / peer:.2f}** |"
             )
     rounds = private_round()
     lines.tell("", "| a round of ten 2NN clients | CPU s | of a plain round |", "|---|--:|--:|")
