@@ -140,7 +140,7 @@ def sorted_pairs(step: FlawedStep, rows: Array) -> Array:
 
 
 def each_row_decays(step: FlawedStep, rows: Array) -> Array:
-    return honest(step, rows) + 0.6 * step.training.clip * len(rows) * step.weights
+    return np.asarray(honest(step, rows) + 0.6 * step.training.clip * len(rows) * step.weights)
 
 
 def longest_left_out(step: FlawedStep, rows: Array) -> Array:
