@@ -56,7 +56,7 @@ SURE = 3.0
 """Deviations that are taken off a coordinate's movement before it is called the largest."""
 PRIOR = 10.0
 BLOCKS = 32
-STEPS_PER_COORDINATE = 4
+STEPS_PER_COORDINATE = 3
 """As many at least for a map from rows to answers."""
 MOST_COORDINATES = 1000
 """Of a covariance."""
