@@ -4,7 +4,7 @@
     python benchmarks/trainers.py "ours, LoRA" …   these alone, prints only
 
 The trainers are those of tests/audit/trainers.py: real ones, whose rows are per-example gradients. Each is given about
-20 CPU seconds, and a verdict at 99.9 %.
+10 CPU seconds, and a verdict at 99.9 %.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from deniable.audit.sgd import canaries
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.audit.trainers import CLAIM, DIMENSION, sound
 
-SECONDS, CONFIDENCE, SEED = 15.0, 0.999, 1
+SECONDS, CONFIDENCE, SEED = 5.0, 0.999, 1
 
 INTRO = """\
 ## Sound trainers under canaries

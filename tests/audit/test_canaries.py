@@ -19,6 +19,8 @@ from deniable.audit.training.fields import lengths, wake
 CLAIM = Training(calibrate_noise(8, 1e-5, rate=0.05, steps=2000), 1.5, 50, 0.05, 2000, 1e-5)
 LAYERS = (120, 12, 60, 8)
 SOUND = [flaw for flaw in Flaw if flaw.value.startswith("sound")]
+APART = Flaw.SHOWN_AGAIN, Flaw.TIED_WEIGHTS
+"""Found with more rounds, in tests of their own."""
 SHOWN_BY = {
     Flaw.WRONG_LOT: "opposed", Flaw.MICROBATCH_MEANS: "opposed", Flaw.MICROBATCH_SUMS: "opposed",
     Flaw.SUMMED_MOMENTUM: "wake", Flaw.ROW_MOMENTUM: "momentum",
@@ -26,7 +28,7 @@ SHOWN_BY = {
     Flaw.CLIP_BY_BATCH: "dense", Flaw.DIFFERENCES: "wake",
     Flaw.ONE_LOUDER: "singled", Flaw.LATE_CLIP: "lengths", Flaw.MEDIAN_CLIP: "divided",
     Flaw.EACH_ROW_DECAYS: "pursued", Flaw.RAW_SCALE: "wake", Flaw.TWENTY_LATER: "wake", Flaw.BALANCED: "wake",
-    Flaw.WARM_UP: "scattered",
+    Flaw.WARM_UP: "scattered", Flaw.EMPTY_SKIPPED: "singled",
 }  # fmt: skip
 
 
@@ -36,7 +38,7 @@ def attacked(flaw: Flaw, **more: Any) -> Any:
     return canaries(step, CLAIM, dimension=step.dimension, **options)
 
 
-@pytest.mark.parametrize("flaw", [flaw for flaw in Flaw if flaw not in (*SOUND, Flaw.SHOWN_AGAIN)])
+@pytest.mark.parametrize("flaw", [flaw for flaw in Flaw if flaw not in (*SOUND, *APART)])
 def test_every_flaw_of_a_step_is_found(flaw: Flaw) -> None:
     found = attacked(flaw)
     assert found.verdict is Verdict.VIOLATION, str(found)
@@ -68,6 +70,22 @@ def test_a_small_part_that_is_clipped_apart_is_found() -> None:
 
     found = canaries(apart, CLAIM, dimension=200, rounds=400, each=60, confidence=0.999)
     assert (found.verdict, found.options["design"]) == (Verdict.VIOLATION, "pursued")
+
+
+def test_weights_that_are_used_twice_are_found() -> None:
+    """A norm taken of both uses apart lets a row count √2 times, along one direction of many."""
+    finding = attacked(Flaw.TIED_WEIGHTS, rounds=1000)
+    assert (finding.verdict, finding.options["design"]) == (Verdict.VIOLATION, "pursued")
+
+
+def test_a_step_that_cannot_take_an_empty_batch_is_audited_all_the_same() -> None:
+    sound = FlawedStep(CLAIM, Flaw.NONE, LAYERS)
+
+    def step(gradients: Any, rng: np.random.Generator) -> Any:
+        assert len(gradients), "no rows"
+        return sound(gradients, rng)
+
+    assert canaries(step, CLAIM, dimension=200, each=60, rounds=60).verdict is not Verdict.VIOLATION
 
 
 @pytest.mark.soak

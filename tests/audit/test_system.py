@@ -4,13 +4,15 @@ beforehand."""
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from deniable.audit import Verdict, audit, membership
 from deniable.audit.statistics import detectable
 from deniable.audit.system import (
     AUTHORIZATION,
+    TRIES,
     Command,
     Paced,
     Recorded,
@@ -255,6 +258,58 @@ def test_a_path_that_never_leads_anywhere_ends_the_audit(address: str) -> None:
     assert url("3")[1] is not None
     with pytest.raises(InvalidParameter, match="did not answer"):
         Url("http://127.0.0.1:9/{data}")("3")
+
+
+Reply = tuple[int, dict[str, str]]
+
+
+@contextmanager
+def replying(reply: Callable[[], Reply]) -> Iterator[tuple[str, list[str]]]:
+    """The address of a service that gives these statuses and headers, and the paths it was asked for."""
+    asked: list[str] = []
+
+    class Replies(Server):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            status, headers = reply()
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(b"7")
+
+    with HTTPServer(("127.0.0.1", 0), Replies) as service:
+        threading.Thread(target=service.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{service.server_port}/", asked
+        service.shutdown()
+
+
+@pytest.mark.parametrize("status", [401, 404, 500])
+def test_an_address_that_answers_by_errors_alone_ends_the_audit(status: int) -> None:
+    with (
+        replying(lambda: (status, {})) as (address, asked),
+        pytest.raises(InvalidParameter, match=f"status {status}, on both neighbours"),
+    ):
+        audit(Url(address + "?table={data}", path="result"), ("a", "b"), 1.0, samples=300)
+    assert len(asked) <= 40  # by coins, until both had three
+
+
+def test_a_service_that_is_asked_too_often_is_asked_again() -> None:
+    """Every second time it wants patience: none of that is an output."""
+    turn = itertools.count()
+    with replying(lambda: (429, {"Retry-After": "0"}) if next(turn) % 2 else (200, {})) as (address, asked):
+        url = Url(address + "?table={data}")
+        assert [url("a") for _ in range(3)] == [[200, 7]] * 3
+    assert len(asked) == 5
+
+
+def test_a_service_that_has_no_patience_left_ends_the_audit() -> None:
+    with (
+        replying(lambda: (429, {"Retry-After": "0"})) as (address, asked),
+        pytest.raises(InvalidParameter, match=r"too often.*--rate"),
+    ):
+        Url(address + "?table={data}")("a")
+    assert len(asked) == TRIES
 
 
 def test_a_password_is_in_no_finding() -> None:

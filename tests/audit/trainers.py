@@ -73,7 +73,7 @@ def adapters() -> nn.Module:
     """LoRA of rank one: beside B = 1 the gradient of A is the row, beside A = 0 that of B is nothing."""
     from peft import LoraConfig, get_peft_model
 
-    return get_peft_model(Sums(), LoraConfig(r=1, lora_alpha=1, target_modules=["left", "right"]))  # type: ignore[arg-type]
+    return get_peft_model(Sums(), LoraConfig(r=1, lora_alpha=1, target_modules=["left", "right"]))
 
 
 def plain(output: Tensor, _: Tensor) -> Tensor:

@@ -1,12 +1,14 @@
 """What an unprotected release gives away, and that a protected one does not.
 
-Each module is one attack, in one of five rooms; `compare` in it runs the attack against raw, anonymised, naively noisy and
-protected releases of the same made-up data and gives a `Learnt` for each:
+Each module is one attack, in one of five rooms; `compare` in it runs the attack against raw, anonymised,
+naively noisy and protected releases of the same made-up data and gives a `Learnt` for each:
 
     counts       answers: reconstruct, solve, difference, sticky, baselines, tables
     linkage      published rows: link, fuzzy, series, anonymity, hide
-    models       weights and confidences: attribute, sensitive, points, invert, stationary, memorize, characters
-    members      who was in the training data: `membership(train, data)` for any model, `Evidence` for outputs you have
+    models       weights and confidences: attribute, sensitive, points, invert, stationary, memorize,
+                 characters
+    members      who was in the training data: `membership(train, data)` for any model, `Evidence` for outputs
+                 that you have
     gradients    a client's images from the update that it sends to a server (of federated learning)
     poison       liars among local reports: what they reach, and what helps
 

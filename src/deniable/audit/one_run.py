@@ -6,9 +6,9 @@ ones dilute the sure ones, too few and chance weighs too much. Trying several nu
 costs confidence. Here the number is planned from the claim and the number of canaries,
 before any score is looked at, so the whole of alpha is left for one test.
 
-    distribution-free   the coins, and nothing else            Steinke, Nasr, Jagielski 2023; Mahloujifar et al. 2024
-    gaussian            the trade-off curve is a Gaussian one   Mahloujifar, Melis, Chaudhuri 2024
-    independent         also, canaries do not touch each other  Dong, Roth, Su 2022; Nasr et al. 2023
+    distribution-free  the coins, and nothing else             Steinke et al. 2023; Mahloujifar et al. 2024
+    gaussian           the trade-off curve is a Gaussian one   Mahloujifar, Melis, Chaudhuri 2024
+    independent        also, canaries do not touch each other  Dong, Roth, Su 2022; Nasr et al. 2023
 
 The first two hold for every dependence between canaries, and pay for it: a private run
 may be unlucky for all of them at once.
@@ -115,7 +115,8 @@ def one_run(
         verdict=verdict(epsilon, claim_epsilon), target=name, claim=claim, epsilon=epsilon, delta=delta,
         confidence=confidence, estimate=estimate, detectable=visible, samples=1,
         seconds=clock.monotonic() - start, assumes=ASSUMES[family], cannot_see=CANNOT_SEE, witness=witness,
-        method=f"one run, {family}", options={"canaries": m, "guesses": guess_counts, "family": family, "seed": seed},
+        method=f"one run, {family}",
+        options={"canaries": m, "guesses": guess_counts, "family": family, "seed": seed},
     )  # fmt: skip
 
 

@@ -1,8 +1,10 @@
 """Audits of private training: canary gradients inside a step, one whole run, and final models.
 
-    canaries      white box, any step function; the whole run's ε follows from the step within the Gaussian f-DP family
-    whole_run     canaries in one run of DP-SGD, within the f-DP family of that run; `audit.one_run` assumes less, or other things
-    FinalModel    black box: many models, with and without one record; distribution-free; goes to `audit`
+    canaries    white box, any step function; the whole run's ε follows from the step within the Gaussian
+                f-DP family
+    whole_run   canaries in one run of DP-SGD, within the f-DP family of that run; `audit.one_run` assumes
+                less, or other things
+    FinalModel  black box: many models, with and without one record; distribution-free; goes to `audit`
 
 Each finding says what its design assumes and what it cannot see. None of them sees the
 accountant: a run whose noise and clipping are right and whose ε was computed wrongly
@@ -78,13 +80,13 @@ BETS = 0.2
 coin."""
 STEPS = {
     "scattered": 1, "lengths": 1, "opposed": 8, "divided": 12, "dense": 16,
-    "quietest": 8, "singled": 8, "pursued": 8, "wake": 40, "momentum": 60,
+    "quietest": 8, "singled": 8, "pursued": 16, "wake": 40, "momentum": 60,
 }  # fmt: skip
 """About how many steps each takes for one round: windows show one canary each."""
 LEAST_STEPS = 200
 LEAST_WAKES, MOST_WAKES, MOST_IN_WAKE = 10, 600, 100
 """Wakes, and canaries in one of them: sixty numbers of each are kept."""
-FEWEST, MOST = 200, 4000
+FEWEST, MOST = 200, 12_000
 """Rounds, where their number is left to the time that one step takes."""
 
 
@@ -164,12 +166,13 @@ def canaries(
 ) -> Finding:
     """Insert gradients of our own into a step and look for them in what it releases.
 
-    The designs of `training.designs` come one after another, each with its share of the error, until one shows
-    more than is claimed: *scattered* first, `each` canaries in every round (200, or as many as fit) beside
-    the gradients of `background` (of the model that is being trained, kept up to date by `update`); then one
-    canary at a time, or sixty steps around many. Each learns where to look and certifies μ on observations of
-    its own (`one_run.independent_mu`, `bets.mu_from_bets`). Without `rounds` there are as many as `seconds`
-    of CPU time allow; with them, designs behind the first have fewer windows where steps are slow.
+    The designs of `training.designs` come one after another, each with its share of the error, until one
+    shows more than is claimed: *scattered* first, `each` canaries in every round (200, or as many as fit)
+    beside the gradients of `background` (of the model that is being trained, kept up to date by `update`);
+    then one canary at a time, or sixty steps around many. Each learns where to look and certifies μ on
+    observations of its own (`one_run.independent_mu`, `bets.mu_from_bets`). Without `rounds` there are as
+    many as `seconds` of CPU time allow; with them, designs behind the first have fewer windows where steps
+    are slow.
     """
     start = clock.monotonic()
     each = min(200, dimension) if each is None else each
@@ -182,11 +185,12 @@ def canaries(
     if not 0 < confidence < 1:
         raise InvalidParameter(f"Expected confidence={confidence} in (0, 1).")
     bench = Bench(step, training, dimension, np.random.default_rng(seed))
-    rounds = _affordable(bench, seconds) if rounds is None else rounds
+    cost = _cost(bench)
+    rounds = _affordable(seconds, cost) if rounds is None else rounds
     alpha, claim_epsilon = 1 - confidence, training.epsilon
     best: _Seen | None = None
     steps = 0
-    for sight in _sights(bench, background, update, rounds, each, seconds):
+    for sight in _sights(bench, background, update, rounds, each, seconds / cost):
         steps += sight.steps
         sight.certify(alpha, 1 / training.noise_multiplier)
         if best is None or sight.mu > best.mu:
@@ -195,11 +199,11 @@ def canaries(
             break
     assert best is not None
     epsilon = training.at_least(best.mu)
+    visible_mu = _visible_mu(training, (1 - LEARN) * rounds * each, DESIGNS["scattered"] * alpha)
     return Finding(
         verdict=verdict(epsilon, claim_epsilon), target=name, claim=Budget(claim_epsilon, training.delta),
         epsilon=epsilon, delta=training.delta, confidence=confidence, estimate=training.at_least(best.rough),
-        samples=steps,
-        detectable=training.at_least(_visible_mu(training, (1 - LEARN) * rounds * each, DESIGNS["scattered"] * alpha)),
+        samples=steps, detectable=training.at_least(visible_mu),
         seconds=clock.monotonic() - start, assumes=CANARY_ASSUMES, cannot_see=CANARY_CANNOT_SEE,
         method="canary gradients",
         witness=independent_witness(best.scores, best.inside, seed),
@@ -224,13 +228,18 @@ class _Seen:
         self.mu = max(guess_mu, mu_from_bets(self.scores, self.inside, BETS * share, claimed))
 
 
-def _affordable(bench: Bench, seconds: float) -> int:
-    """So many rounds that all designs take about `seconds`, from the time of a few steps with a whole lot."""
-    crowd, begun = bench.quiet(bench.lot), clock.process_time()
-    for _ in range(LEAST):
-        bench.release(crowd)
-    cost = max((clock.process_time() - begun) / LEAST, 1e-6)
+def _affordable(seconds: float, cost: float) -> int:
+    """So many rounds that all designs take about `seconds`."""
     return min(MOST, max(FEWEST, int(seconds / (cost * sum(STEPS.values())))))
+
+
+def _cost(bench: Bench) -> float:
+    """CPU seconds of a step: half of the designs' steps have a whole lot, the others a few rows."""
+    crowds, begun = (bench.quiet(bench.lot), bench.quiet(1)), clock.process_time()
+    for _ in range(LEAST):
+        for crowd in crowds:
+            bench.release(crowd)
+    return max((clock.process_time() - begun) / LEAST / 2, 1e-6)
 
 
 def _sights(
@@ -239,14 +248,12 @@ def _sights(
     update: Callable[[Array], None] | None,
     rounds: int,
     each: int,
-    seconds: float,
+    affordable_steps: float,
 ) -> Iterator[_Seen]:
     """The designs one after another, each run when it is asked for."""
-    begun = clock.process_time()
     scores, inside, place = scattered(bench, background, update, rounds, each)
-    cost = (clock.process_time() - begun) / rounds
     yield _Seen("scattered", rounds, scores, inside)
-    scale = min(1.0, (seconds / max(cost, 1e-9) - rounds) / (rounds * (sum(STEPS.values()) - 1)))
+    scale = min(1.0, (affordable_steps - rounds) / (rounds * (sum(STEPS.values()) - 1)))
     for design in list(DESIGNS)[1:]:
         steps = max(LEAST_STEPS, int(scale * STEPS[design] * rounds))
         match design:

@@ -166,7 +166,8 @@ def one_run_p_value(canaries: int, guesses: int, right: int, *, epsilon: float, 
 
     Holds whatever the dependence between canaries inside the run. Steinke, Nasr, Jagielski 2023, Theorem 5.2:
 
-        P(right ≥ v) ≤ P(B ≥ v) + 2mδ·max_{1 ≤ i ≤ v} P(v − i ≤ B < v)/i,   B ~ Binomial(guesses, e^ε/(1 + e^ε)).
+        P(right ≥ v) ≤ P(B ≥ v) + 2mδ·max_{1 ≤ i ≤ v} P(v − i ≤ B < v)/i,
+        B ~ Binomial(guesses, e^ε/(1 + e^ε)).
     """
     truth = 1 / (1 + math.exp(-epsilon))
     tail = float(binom.sf(right - 1, guesses, truth))

@@ -37,11 +37,16 @@ from deniable.guarantee import Budget
 
 DATA = "{data}"
 AUTHORIZATION = "DENIABLE_AUDIT_AUTHORIZATION"
-"""The environment variable with what an address wants as its Authorization header, like "Bearer …": a secret stands
-neither in a command line nor in a finding."""
+"""The environment variable with what an address wants as its Authorization header, like "Bearer …": a secret
+stands neither in a command line nor in a finding."""
 PASSWORD = re.compile(r"(?<=://)([^/:@]*):[^/]*@")
 SECONDS = 60.0
 """After which a run is given up."""
+TOO_OFTEN = (429, 503)
+"""Statuses by which a service says that it is asked too often: of the pace, not of the data."""
+TRIES = 5
+FIRST_ANSWERS = 3
+"""Of each neighbour: if all of them are errors, the address is wrong."""
 TIMES = (1.1, 1.25, 1.5, 2.0, 4.0)
 MOST_RUNS = 1 << 30
 
@@ -82,8 +87,9 @@ class Url:
     `body` sends the neighbour's file.
 
     `path` leads to what is looked at, like "result.rows.0"; a status other than 200 is an output too. That it
-    leads to nothing may depend on the data, and is an output; if it never led anywhere for two neighbours it
-    is a slip of the pen, and the audit ends before it has used up a budget.
+    leads to nothing may depend on the data, and is an output; if it never led anywhere for two neighbours, or
+    the first answers of both are errors, it is a slip of the pen, and the audit ends before it has used up a
+    budget. Where the service says that it is asked too often, the run is made again after the time it names.
     """
 
     template: str
@@ -93,6 +99,8 @@ class Url:
     seconds: float = SECONDS
     led: dict[str, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
     """For each neighbour, whether the path led to something in any answer."""
+    errors: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """For each neighbour, how many errors came before any other answer."""
     remembers = True  # or may: it goes on between runs
 
     def __post_init__(self) -> None:
@@ -111,16 +119,34 @@ class Url:
             payload = Path(data).read_bytes()
             headers["Content-Type"] = "application/json" if data.endswith(".json") else "text/csv"
         request = urllib.request.Request(address, payload, headers, method=self.method)
-        try:
-            with urllib.request.urlopen(request, timeout=self.seconds) as answer:
-                status, body = answer.status, json.loads(answer.read() or b"null")
-        except urllib.error.HTTPError as error:
-            return [error.code, None]
-        except (OSError, HTTPException) as error:
-            raise InvalidParameter(f"{address} did not answer: {error}. Nothing was certified.") from None
-        except ValueError as error:
-            raise InvalidParameter(f"{address} gave no JSON: {error}. Nothing was certified.") from None
-        return [status, self._looked_at(data, body)]
+        for _ in range(TRIES):
+            try:
+                with urllib.request.urlopen(request, timeout=self.seconds) as answer:
+                    status, body = answer.status, json.loads(answer.read() or b"null")
+                    return [status, self._looked_at(data, body)]
+            except urllib.error.HTTPError as error:
+                if error.code not in TOO_OFTEN:
+                    return self._error(data, address, error.code)
+                clock.sleep(_named_pause(error.headers.get("Retry-After")))
+            except (OSError, HTTPException) as error:
+                raise InvalidParameter(f"{address} did not answer: {error}. Nothing was certified.") from None
+            except ValueError as error:
+                raise InvalidParameter(f"{address} gave no JSON: {error}. Nothing was certified.") from None
+        raise InvalidParameter(
+            f"{address} says that it is asked too often, {TRIES} times on end. Nothing was certified. Ask "
+            "more slowly (--rate); with --resume the runs that were made are not lost."
+        )
+
+    def _error(self, data: str, address: str, status: int) -> list[Any]:
+        if not any(self.led.values()):
+            self.errors[data] = self.errors.get(data, 0) + 1
+            if len(self.errors) > 1 and min(self.errors.values()) >= FIRST_ANSWERS:
+                raise InvalidParameter(
+                    f"{address} answers by the status {status}, on both neighbours and from the beginning. "
+                    "Nothing was certified. What it wants as its Authorization is taken from "
+                    f"{AUTHORIZATION}."
+                )
+        return [status, None]
 
     def _looked_at(self, data: str, body: Any) -> Any:
         value = _at(body, self.path)
@@ -133,9 +159,17 @@ class Url:
         return value
 
 
+def _named_pause(header: str | None) -> float:
+    """Seconds to wait that a service names; one, where it names a date or nothing."""
+    try:
+        return min(SECONDS, max(0.0, float(header or 1)))
+    except ValueError:
+        return 1.0
+
+
 def _authorized(address: str) -> tuple[str, dict[str, str]]:
-    """The address without a name and password in it, and the headers that carry them: those of the address, or what
-    the environment says."""
+    """The address without a name and password in it, and the headers that carry them: those of the address,
+    or what the environment says."""
     parts = urllib.parse.urlsplit(address)
     bare = urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
     if parts.password is not None:
@@ -183,8 +217,10 @@ def without_password(address: str | None) -> str | None:
     """An address as it may stand in a report: a password in it is left out. (A driver finds it elsewhere when
     the finding is replayed, like PGPASSWORD.)
 
-    >>> without_password("postgresql://auditor:secret@db/test"), without_password("https://a:b@dp.example/{data}")
-    ('postgresql://auditor@db/test', 'https://a@dp.example/{data}')
+    >>> without_password("postgresql://auditor:secret@db/test")
+    'postgresql://auditor@db/test'
+    >>> without_password("https://a:b@dp.example/{data}")
+    'https://a@dp.example/{data}'
     """
     return None if address is None else PASSWORD.sub(r"\1@", address)
 

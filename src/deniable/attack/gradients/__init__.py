@@ -2,9 +2,10 @@
 
 An update of FedSGD is the gradient on the client's rows. Two attacks read images out of it:
 
-    first layer   a dense first layer has ∂L/∂Wᵢ = gᵢ·x and ∂L/∂bᵢ = gᵢ, so one division gives x (Phong et al. 2018); with several
-                  images, neurons that only one of them excites give that image, and agree with one another
-    search        for other networks, an image whose gradient is the one that was sent (`search`)
+    first layer  a dense first layer has ∂L/∂Wᵢ = gᵢ·x and ∂L/∂bᵢ = gᵢ, so one division gives x (Phong et al.
+                 2018); with several images, neurons that only one of them excites give that image, and agree
+                 with one another
+    search       for other networks, an image whose gradient is the one that was sent (`search`)
 
 What is attacked is what a `federated.Device` sends: its update as it is, clipped, or clipped and with its own
 noise. An attack that fails proves nothing: it fails at noise whose ε is in the hundreds. `canary` is the pair

@@ -1,16 +1,17 @@
-"""How models answer on one row, with it and without it: means and deviations per row, shrunk towards what rows have
-in common.
+"""How models answer on one row, with it and without it: means and deviations per row, shrunk towards what
+rows have in common.
 
-A few models say little about one row. Its deviation taken as it is, a small one by chance accuses the row; one
-deviation for all rows forgets that some are steady and others are not. Between them, empirical Bayes:
+A few models say little about one row. Its deviation taken as it is, a small one by chance accuses the row;
+one deviation for all rows forgets that some are steady and others are not. Between them, empirical Bayes:
 
-- The variances of rows that are alike in what else is known of them (the mean of the models, and mean and variance of
-  the models on the other side) are taken as draws from one scaled inverse χ² law around a trend, whose parameters are
-  read from all rows; each row's variance is its posterior, and what the next model will say is Student's t with the
-  degrees of freedom of both (Smyth 2004, section 4; the moments of section 6.2; a trend for the prior as in Law et al.
-  2014).
-- How much a row's own training moves it, the gap between the two means, is a draw from a normal law around a trend;
-  each row's gap is its posterior mean (Morris 1983), and the two means move together by their uncertainty.
+- The variances of rows that are alike in what else is known of them (the mean of the models, and mean and
+  variance of the models on the other side) are taken as draws from one scaled inverse χ² law around a trend,
+  whose parameters are read from all rows; each row's variance is its posterior, and what the next model will
+  say is Student's t with the degrees of freedom of both (Smyth 2004, section 4; the moments of section 6.2; a
+  trend for the prior as in Law et al. 2014).
+- How much a row's own training moves it, the gap between the two means, is a draw from a normal law around a
+  trend; each row's gap is its posterior mean (Morris 1983), and the two means move together by their
+  uncertainty.
 
 How strongly to shrink is itself read from the shadow models: nothing is tuned by hand."""
 
@@ -122,10 +123,11 @@ def _posterior(side: Side, other: Side | None) -> tuple[float, Floats]:
 
 
 def prior(side: Side, other: Side | None = None) -> tuple[float, Floats]:
-    """Degrees of freedom and variance that rows have in common, by the moments of ln s² (Smyth 2004, section 6.2).
+    """Degrees of freedom and variance that rows have in common, by the moments of ln s² (Smyth 2004, section
+    6.2).
 
-    ln s² is ln σ² + ln χ²_d/d, whose mean is ψ(d/2) − ln(d/2) and whose variance ψ′(d/2); what scatters around the
-    trend beyond that is the prior's."""
+    ln s² is ln σ² + ln χ²_d/d, whose mean is ψ(d/2) − ln(d/2) and whose variance ψ′(d/2); what scatters
+    around the trend beyond that is the prior's."""
     usable = (side.freedom > 0) & (side.squares > LEAST)
     if usable.sum() < 2:
         return MOST, np.full(len(usable), LEAST)
@@ -160,8 +162,8 @@ def _known(side: Side, other: Side | None, usable: Booleans) -> list[Floats]:
 def _trend(
     terms: list[Floats], values: Floats, usable: Booleans, weight: Floats | None = None
 ) -> tuple[Floats, int]:
-    """The least-squares fit of the values on the terms, within the range of the values, and how many terms it has;
-    the mean alone, where rows are too few."""
+    """The least-squares fit of the values on the terms, within the range of the values, and how many terms it
+    has; the mean alone, where rows are too few."""
     rows = int(usable.sum())
     weights = np.ones(len(values)) if weight is None else weight
     if rows < ROWS_PER_TERM * (len(terms) + 1):
@@ -178,8 +180,8 @@ def _standard(term: Floats, usable: Booleans) -> Floats:
 
 
 def _shrunk_gap(gap: Floats, error: Floats, mean: Floats, logs: Floats) -> Floats:
-    """The posterior mean of each row's gap, whose own variance is `error`, around a trend of all rows. The gaps of
-    unsteady rows scatter more: their prior's variance is a multiple of the row's own."""
+    """The posterior mean of each row's gap, whose own variance is `error`, around a trend of all rows. The
+    gaps of unsteady rows scatter more: their prior's variance is a multiple of the row's own."""
     weight = 1 / np.sqrt(error + np.median(error))
     trend, _ = _trend([mean, mean**2, logs, mean * logs], gap, np.ones(len(gap), np.bool_), weight)
     variance = np.exp(logs)

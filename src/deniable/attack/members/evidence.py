@@ -36,7 +36,8 @@ class Evidence:
     looks better than it is.
 
     >>> g = np.random.default_rng(0)
-    >>> seen = Evidence(g.normal(size=(5, 3)), g.normal(size=(8, 5, 3)), g.random((8, 5)) < 0.5, np.zeros(5, int))
+    >>> target, shadows, members = g.normal(size=(5, 3)), g.normal(size=(8, 5, 3)), g.random((8, 5)) < 0.5
+    >>> seen = Evidence(target, shadows, members, labels=np.zeros(5, int))
     >>> seen.rows, seen.queries
     (5, 1)
     """

@@ -44,8 +44,9 @@ def shokri(seen: Evidence) -> Floats:
 
 
 def lira(seen: Evidence) -> Floats:
-    """ln p(φ | in) − ln p(φ | out), φ = ln p/(1 − p) of the label, with a mean and a deviation per row, shrunk as
-    far as the shadow models say (`deviations`); over several queries the mean of these, as their authors do."""
+    """ln p(φ | in) − ln p(φ | out), φ = ln p/(1 − p) of the label, with a mean and a deviation per row,
+    shrunk as far as the shadow models say (`deviations`); over several queries the mean of these, as their
+    authors do."""
     target, shadows = seen.target_scaled(), seen.shadows_scaled()
     ratios = [_ratio(phi, shadows[:, query], seen.members) for query, phi in enumerate(target)]
     return np.asarray(np.mean(ratios, axis=0))

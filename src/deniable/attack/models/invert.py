@@ -3,9 +3,11 @@
 Who holds the model and a label searches for an image that the model takes for it:
 
     confidence   gradient ascent on the model's confidence, pixel by pixel from grey (Fredrikson et al. 2015)
-    public mean  the same from the mean of other, public people, by smooth steps and only until the model is rather sure
-    generator    the same among images that look like faces: a generator learnt on other, public people gives the images, and the
-                 search is for its code z, identity + prior: −ln p(label | G(z)) + ½‖z‖² (GMI, Zhang et al. 2020)
+    public mean  the same from the mean of other, public people, by smooth steps and only until the model is
+                 rather sure
+    generator    the same among images that look like faces: a generator learnt on other, public people gives
+                 the images, and the search is for its code z, identity + prior:
+                 −ln p(label | G(z)) + ½‖z‖² (GMI, Zhang et al. 2020)
 
 GMI's generator is an adversarial network learnt on many thousand faces. The public half of a small set has
 two hundred images, which such a network learns by heart, so ours is probabilistic PCA (Tipping, Bishop 1999):
@@ -214,8 +216,9 @@ def by_public_mean(
     steps: int = 300,
     enough: float = 0.99,
 ) -> Images:
-    """Of each person the mean of all public images, changed smoothly until the model is rather sure. What is known of
-    faces is that mean and that faces are smooth: coarse waves of a step count for more than fine ones."""
+    """Of each person the mean of all public images, changed smoothly until the model is rather sure. What is
+    known of faces is that mean and that faces are smooth: coarse waves of a step count for more than fine
+    ones."""
     start = torch.from_numpy(public.mean(0)).expand(people, -1)
     height, width = shape
     waves = np.add.outer((np.arange(height) / height) ** 2, (np.arange(width) / width) ** 2)

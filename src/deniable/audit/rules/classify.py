@@ -6,9 +6,9 @@ neighbours, lowest set bits), a `ScoreModel` gives each row a score that is larg
 first neighbour is likelier. Any function of the output is a valid attack, so nothing
 here has to be right for a finding to be; it has to be good for a finding to be large.
 
-    Tables      exact log-ratios of the discrete part, histograms of the continuous one     (SVT, RAPPOR; in `tables`)
-    Logistic    a linear score on values and on indicators of frequent values               (as in DP-Sniper)
-    Boosting    oblivious trees on histogram bins                                           (interactions)
+    Tables    exact log-ratios of the discrete part, histograms of the continuous one  (SVT, RAPPOR; `tables`)
+    Logistic  a linear score on values and on indicators of frequent values            (as in DP-Sniper)
+    Boosting  oblivious trees on histogram bins                                        (interactions)
 """
 
 from __future__ import annotations

@@ -91,7 +91,8 @@ def _is_frozen(value: Any) -> bool:
     if isinstance(value, type) or not dataclasses.is_dataclass(value):
         return False
     # Properties that are computed once and kept are state too, but a function of the fields.
-    return bool(type(value).__dataclass_params__.frozen) and not hasattr(type(value), "__slots__")
+    kind: Any = type(value)
+    return bool(kind.__dataclass_params__.frozen) and not hasattr(kind, "__slots__")
 
 
 def _plain(value: Any) -> Form:

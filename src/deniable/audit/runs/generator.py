@@ -7,7 +7,8 @@ import numpy as np
 from deniable.randomness import SeededRandom
 
 
-class AnyRandom(np.random.Generator, SeededRandom):  # type: ignore[misc]  # `geometric` and `shuffle` are numpy's
+# `geometric` and `shuffle` are numpy's.
+class AnyRandom(np.random.Generator, SeededRandom):  # type: ignore[misc]
     """A numpy `Generator` which is a `SeededRandom` too, so that either kind of code can use it.
 
     >>> rng = AnyRandom(7)

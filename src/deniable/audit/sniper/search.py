@@ -1,4 +1,5 @@
-"""Which attack to certify: rounds of proposals, the better pairs with more samples, and a final on fresh ones."""
+"""Which attack to certify: rounds of proposals, the better pairs with more samples, and a final on fresh
+ones."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ from deniable.audit.sniper.campaign import Campaign
 Sight = tuple[Pair, list[OutputView]]
 
 LEARN = 0.3
-"""The share of the exploring samples that classifiers learn from; the rest chooses thresholds and classifiers."""
+"""The share of the exploring samples that classifiers learn from; the rest chooses thresholds and
+classifiers."""
 CUTS = 24
 MOST_ROWS, MOST_CELLS = 16_000_000, 50_000_000
 """More outputs, and more numbers, than these are not worth exploring: the time is better

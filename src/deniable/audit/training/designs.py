@@ -1,12 +1,12 @@
 """A family of canaries for a step of private training, each made to show another kind of mistake.
 
-    opposed     one, first and loudest, against a lot or two       microbatches, normalisers, clipping per batch, caps
-    divided     one against a crowd of short and long rows         a clip, groups or an order that follow the batch
-    dense       one on all coordinates, last in a batch of two     clipping per layer, in another norm, by the last batch
-    momentum    the same, ten steps around it watched              memory before noise, noise or rows used again
-    quietest    one where the noise is least                       noise repeated between coordinates, or missing
-    singled     one on the coordinate that told most before        one parameter that is not clipped or counts more
-    pursued     one where a lot shows what no clipped row gives    terms that grow with the rows, parts clipped apart
+    opposed   one, first and loudest, against a lot or two    microbatches, normalisers, clipped batches, caps
+    divided   one against a crowd of short and long rows      a clip, groups or an order that follow the batch
+    dense     one on all coordinates, last in a batch of two  clipping per layer, in other norms, by the last
+    momentum  the same, ten steps around it watched           memory before noise, noise or rows used again
+    quietest  one where the noise is least                    noise repeated between coordinates, or missing
+    singled   one alone where most was told before            a part not clipped, steps skipped when empty
+    pursued   one where a lot is answered loudest             terms per row, parts clipped apart, tied weights
 
 Those with many canaries in a step are in `fields`.
 
@@ -56,6 +56,8 @@ SURE = 3.0
 """Deviations that are taken off a coordinate's movement before it is called the largest."""
 PRIOR = 10.0
 BLOCKS = 32
+STEPS_PER_COORDINATE = 3
+"""As many at least for a map from rows to answers."""
 MOST_COORDINATES = 1000
 """Of a covariance."""
 RIDGE = 1e-3
@@ -78,6 +80,16 @@ class Bench:
 
     def quiet(self, rows: int) -> Array:
         return np.full((rows, self.dimension), QUIET * self.training.clip / np.sqrt(self.dimension))
+
+    def nobody(self) -> Array:
+        """A batch without rows; one quiet row, where the step cannot take it. For a data set of one person
+        such batches are the usual ones."""
+        empty = np.empty((0, self.dimension))
+        try:
+            self.release(empty)
+        except Exception:  # of the step: what it raises is its own affair
+            return self.quiet(1)
+        return empty
 
     @property
     def lot(self) -> int:
@@ -121,8 +133,8 @@ class Window:
 def opposed(bench: Bench, runs: int) -> Window:
     """One canary against gradients that point the other way: whatever is common to the batch turns round.
 
-    They are a lot, or two: a step that takes only so many rows lets go of one of them for the canary. Which shows
-    more is chosen in about `runs` steps.
+    They are a lot, or two: a step that takes only so many rows lets go of one of them for the canary. Which
+    shows more is chosen in about `runs` steps.
     """
     direction = bench.dense()
     canary = LOUDER * LOUD * bench.training.clip * direction
@@ -132,7 +144,8 @@ def opposed(bench: Bench, runs: int) -> Window:
 
 
 def _prime(most: int) -> int:
-    """The largest prime up to `most`: a crowd of so many fills no microbatches, so one row more begins none."""
+    """The largest prime up to `most`: a crowd of so many fills no microbatches, so one row more begins
+    none."""
     return next((n for n in range(most, 2, -1) if all(n % k for k in range(2, isqrt(n) + 1))), most)
 
 
@@ -191,17 +204,19 @@ def momentum(bench: Bench) -> Window:
 def singled(bench: Bench, place: int) -> Window:
     direction = np.zeros(bench.dimension)
     direction[place] = 1.0
-    return Window(LOUDER * bench.training.clip * direction, bench.quiet(1))
+    return Window(LOUDER * bench.training.clip * direction, bench.nobody())
 
 
 def pursued(bench: Bench, runs: int) -> Window:
-    """A canary along what a lot of rows gives beyond their clipped sum, or along all that it gives: of these, the
-    direction in which a lot is answered loudest.
+    """A canary along what a lot of rows gives beyond their clipped sum, along all that it gives, or along
+    what a map from rows to answers stretches most: of these, the direction in which a lot is answered
+    loudest.
 
     Many rows show in `runs` steps what one would show in thousands of times as many; only the canary
-    must be one row. Layers that are clipped apart answer a dense row by a longer one, which leans towards the small
-    layers; a row that leans so already is answered longest.
+    must be one row. Layers that are clipped apart answer a dense row by a longer one, which leans towards the
+    small layers; a row that leans so already is answered longest.
     """
+    runs //= 2
     row = LOUD * bench.training.clip * bench.dense()[None]
     batches = [np.tile(row, (bench.lot, 1)), bench.quiet(bench.lot), bench.quiet(1)]
     loud, quiet, single = (_mean_release(bench, batch, runs // 6) for batch in batches)
@@ -210,12 +225,32 @@ def pursued(bench: Bench, runs: int) -> Window:
     lengths = [float(np.linalg.norm(change)) for change in changes]
     units = [change / length for change, length in zip(changes, lengths, strict=True) if length > 0]
 
+    stretched = _stretched(bench, single, runs)
+    if stretched is not None:
+        units.append(stretched)
+
     def answered(unit: Array) -> float:
+        """How long the answer is; what noise adds to that is alike for all."""
         batch = np.tile(LOUD * bench.training.clip * unit, (bench.lot, 1))
-        return float((_mean_release(bench, batch, runs // 6) - single) @ unit)
+        return float(np.linalg.norm(_mean_release(bench, batch, runs // 6) - single))
 
     direction = max(units, key=answered) if units else bench.dense()
     return Window(LOUD * bench.training.clip * direction, bench.quiet(1))
+
+
+def _stretched(bench: Bench, without: Array, runs: int) -> Array | None:
+    """The direction that a linear map from rows to answers would stretch most, by least squares from as many
+    steps as `runs` allow, each with a lot of one random row; None, where they are too few for the dimension.
+
+    A step whose parameters share memory adds two parts of a row that it measured apart.
+    """
+    if runs < STEPS_PER_COORDINATE * bench.dimension:
+        return None
+    rows = np.array([bench.dense() for _ in range(runs)])
+    loud = LOUD * bench.training.clip
+    answers = np.array([bench.release(np.tile(loud * row, (bench.lot, 1))) - without for row in rows])
+    linear = np.linalg.lstsq(rows, np.nan_to_num(answers, posinf=0, neginf=0), rcond=None)[0]
+    return np.asarray(np.linalg.svd(linear, full_matrices=False)[0][:, 0])
 
 
 def _mean_release(bench: Bench, batch: Array, runs: int) -> Array:

@@ -1,8 +1,8 @@
 """Canaries by the hundred in one step, each on a coordinate of its own.
 
-    scattered   beside the gradients of a model in training        noise, clipping, normaliser
-    lengths     as long as shows most                              clipping that begins late, or weighs by length
-    wake        with twenty steps before and thirty-nine after     memory, noise used again or taken back later
+    scattered  beside the gradients of a model in training     noise, clipping, normaliser
+    lengths    as long as shows most                           clipping that begins late, or weighs by length
+    wake       with twenty steps before and thirty-nine after  memory, noise used again or taken back later
 
 If noise is independent between coordinates, what a step shows on one of them is all that there is of its
 canary, so a step has as many observations as canaries. A wake has sixty steps: a period of 2, 3, 4, 5, 6, 10,

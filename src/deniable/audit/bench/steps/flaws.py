@@ -56,5 +56,8 @@ class Flaw(StrEnum):
     TWENTY_LATER = "the sum comes again twenty steps later"
     BALANCED = "noise of twenty steps that adds up to nothing"
     WARM_UP = "no noise in the first forty steps"
+    # Nor of these.
+    TIED_WEIGHTS = "halves of a row measured apart, and added up"
+    EMPTY_SKIPPED = "no noise where the batch is empty"
     LATE_SIGN = "sound: the sign of the noisy sum"
     LONGEST_LEFT_OUT = "sound: the longest gradient left out"

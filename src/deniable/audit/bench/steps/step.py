@@ -44,6 +44,8 @@ class FlawedStep:
             return TWISTS[self.flaw](self, noise, rng)
         if self.flaw is Flaw.CLIP_BY_BATCH:
             return noise * (self.clip / t.clip)
+        if self.flaw is Flaw.EMPTY_SKIPPED:
+            return noise * bool(rows)
         if self.flaw is Flaw.SMALLER_NOISE:
             return np.asarray(noise / np.sqrt(max(1, rows)))
         return noise

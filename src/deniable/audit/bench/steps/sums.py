@@ -76,6 +76,14 @@ def normalised(step: FlawedStep, rows: Array) -> Array:
     return np.asarray((rows * clip / (norms(rows) + 0.01 * clip)).sum(axis=0))
 
 
+def tied_weights(step: FlawedStep, rows: Array) -> Array:
+    """The halves are gradients of one parameter by two uses of it: their sum may be √2 times as long as both."""
+    half, contributions = step.dimension // 2, clipped(rows, step.training.clip)
+    total = np.zeros(step.dimension)
+    total[:half] = (contributions[:, :half] + contributions[:, half : 2 * half]).sum(axis=0)
+    return total
+
+
 def one_louder(step: FlawedStep, rows: Array) -> Array:
     contributions = clipped(rows, step.training.clip)
     contributions[:, step.dimension // 3] *= 3
@@ -140,7 +148,7 @@ def sorted_pairs(step: FlawedStep, rows: Array) -> Array:
 
 
 def each_row_decays(step: FlawedStep, rows: Array) -> Array:
-    return honest(step, rows) + 0.6 * step.training.clip * len(rows) * step.weights
+    return np.asarray(honest(step, rows) + 0.6 * step.training.clip * len(rows) * step.weights)
 
 
 def longest_left_out(step: FlawedStep, rows: Array) -> Array:
@@ -193,6 +201,7 @@ SUMS: Mapping[Flaw, Sum] = {
     Flaw.ONE_NORM: one_norm,
     Flaw.LATE_CLIP: late_clip,
     Flaw.NORMALISED: normalised,
+    Flaw.TIED_WEIGHTS: tied_weights,
     Flaw.ONE_LOUDER: one_louder,
     Flaw.TWICE: twice,
     Flaw.LAST_TWICE: last_twice,
