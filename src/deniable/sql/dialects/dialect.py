@@ -278,7 +278,7 @@ class Dialect(Readings):
     # -------------------------------------------------------------------------------------------- relations
 
     def one_of(self, column: str, literals: Sequence[str]) -> str:
-        """Whether a column, never an expression, is one of some literals; NULL where it is NULL."""
+        """Whether a column, never an expression, is one of some literals; not true where it is NULL."""
         return f"{column} IN ({', '.join(literals)})"
 
     def among(self, x: str, column: str, rows: str) -> str:

@@ -10,9 +10,9 @@ from typing import final
 from deniable.sql.dialects.dialect import Dialect
 
 SIDES = {"LEADING": "ltrim", "TRAILING": "rtrim"}
-FEW_KEYS = 8
-"""Up to so many equalities are tested where a column is read, once for each entry of a dictionary; an IN of
-more than a few values is a join."""
+FEW_KEYS = 64
+"""Up to so many values are compared one by one, once for each entry of a dictionary; an IN of more than a few
+values is a join."""
 
 
 @final
@@ -106,7 +106,9 @@ class DuckDB(Dialect):
     def one_of(self, column: str, literals: Sequence[str]) -> str:
         if len(literals) > FEW_KEYS:
             return super().one_of(column, literals)
-        return "(" + " OR ".join(f"{column} = {literal}" for literal in literals) + ")"
+        # A filter of the scan, as equalities with OR would be, takes five times as long.
+        cases = " ".join(f"WHEN {literal} THEN TRUE" for literal in literals)
+        return f"(CASE {column} {cases} ELSE FALSE END)"
 
     # ----------------------------------------------------------------------------------------- stored columns
 

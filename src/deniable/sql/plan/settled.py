@@ -102,8 +102,9 @@ class Settled:
         for group in self.plan.sets:
             if self._by_size(group):
                 types = [*(self.plan.query.keys[i].of.type for i in group.keys), INTEGER]
-                table = engine.run(self._sized(group.keys, writer))
-                sizes[group.keys] = Sizes(measures, reading.numbers(table, types))
+                numbers = reading.numbers(engine.run(self._sized(group.keys, writer)), types)
+                read = Sizes.of_parts if self._parts(group.keys) else Sizes
+                sizes[group.keys] = read(measures, numbers)
         return sizes
 
     def _by_size(self, group: GroupingSet) -> bool:
@@ -207,7 +208,13 @@ class Settled:
         """The keys of `group`, the size of a unit, and one sum of full rows for each measure that is one."""
         measures = summed(self._totals)
         sums = [measure.total(writer, self.grids.get(measure), "1", measures) for measure in measures]
-        return writer.by_size(group, measures, sums)
+        write = writer.parted if self._parts(group) else writer.by_size
+        return write(group, measures, sums)
+
+    def _parts(self, group: Sequence[int]) -> bool:
+        """Whether rows of units above the bound are summed by size, all others together. What is chosen by the
+        sizes is not known here yet."""
+        return bool(group) and self.limit.looks_up and not self.plan.chooses
 
     def _sums(self, group: Sequence[int], writer: Writer) -> Statement:
         """The keys of `group`, then one sum for each measure that is one."""

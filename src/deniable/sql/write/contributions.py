@@ -17,7 +17,7 @@ fits in 64 bits, and fewer than 2^40 of them sum to less than 2^94, which 128 bi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deniable.sql.dialects.dialect import Dialect, whole
 from deniable.sql.tree import Expr, Key, Literal, Relation
@@ -37,6 +37,11 @@ MOST_ROWS_DECLARED = 1 << 40
 MOST_TOLD = 1 << 30
 """The largest cap up to which rows that a bound leaves out are told: products of two such caps fit in 64
 bits."""
+MANY_ROWS = 16
+"""From this bound on it is taken that few units are above it: only these are looked up for their rows. It is a
+guess about speed by what is declared, and never looks at the data; the integers are the same either way."""
+SIZES = "_sizes"
+"""The common table of units with their numbers of rows. No declared table begins with "_"."""
 WEIGHT = "_weight"
 """The column that `prepare` adds: what a row counts, in units of 1/ONE."""
 
@@ -111,9 +116,19 @@ class Limit:
         return self.rows * self.one
 
     @property
+    def unit_total(self) -> int:
+        """What all rows of one unit weigh at most where each unit counts as one (`by_units`)."""
+        return TOTAL if self.by_unit else self.total
+
+    @property
     def tells(self) -> bool:
         """Whether there are weights of what the bound leaves out."""
         return self.by_unit and self.bounded and self.most > self.rows
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether only units above the bound are looked up: all others' rows count in full."""
+        return self.by_unit and self.bounded and not self.stored and self.rows >= MANY_ROWS
 
 
 def rows(
@@ -154,9 +169,12 @@ def _on_list(name: str, key: Key, dialect: Dialect) -> str:
 def weighted(text: str, limit: Limit, condition: str, dialect: Dialect) -> tuple[str, str]:
     """What to put after FROM so that each row of `text` has its weight, and the weight's name there.
 
-    Only the rows that meet `condition` count towards n; other rows are dropped where no row of their unit
-    meets it, and the caller drops their groups. Written twice rather than as a common table: engines then
-    scan twice and store nothing.
+    Only the rows that meet `condition` count towards n; the caller drops the groups of other rows, and those
+    of units of which no row meets it are dropped here or count for nothing else. Written twice rather than as
+    a common table: engines then scan twice and store nothing.
+
+    Where few units are above the bound, only these are joined: the weight of all others is LEAST(one, …) = one,
+    as n ≤ rows, and nothing is left out of them.
     """
 
     q = dialect.quote
@@ -167,7 +185,21 @@ def weighted(text: str, limit: Limit, condition: str, dialect: Dialect) -> tuple
     weights = f"{weight(limit.one, limit.rows, dialect)} AS {q('_w')}"
     if limit.tells:
         weights += f", {excess(limit.rows, limit.most, dialect)} AS {q('_e')}"
-    return _with_units(text, weights, condition, dialect), q("_w")
+    if not limit.looks_up:
+        return _with_units(text, weights, condition, dialect), q("_w")
+    above = f" HAVING COUNT(*) > {whole(limit.rows)}"
+    source = _with_units(text, weights, condition, dialect, "LEFT JOIN", above)
+    return source, f"COALESCE({q('_w')}, {limit.one})"
+
+
+def by_units(text: str, limit: Limit, dialect: Dialect) -> tuple[str, str]:
+    """The same where each unit counts as one, its rows by equal shares: n·⌊TOTAL/n⌋ ≤ TOTAL. Of stored weights,
+    which sum to at most rows·ONE, each ⌊w·(TOTAL/ONE)/rows⌋."""
+    if limit.by_unit and limit.stored:
+        source, stored = weighted(text, limit, "", dialect)
+        return source, dialect.quotient(f"({stored} * {TOTAL // ONE})", whole(limit.rows))
+    each = replace(limit, rows=1, one=TOTAL, most=0) if limit.by_unit else limit
+    return weighted(text, each, "", dialect)
 
 
 def sized(text: str, condition: str, dialect: Dialect) -> tuple[str, str]:
@@ -186,17 +218,51 @@ def summed(text: str, totals: Mapping[str, str], dialect: Dialect) -> tuple[str,
     return f"(SELECT {columns} FROM {rows} GROUP BY {unit}) AS {dialect.quote('_person')}", size
 
 
-def _with_units(text: str, numbers: str, condition: str, dialect: Dialect) -> str:
+def _with_units(
+    text: str, numbers: str, condition: str, dialect: Dialect, join: str = "JOIN", having: str = ""
+) -> str:
     """The rows of `text` beside `numbers`, which are aggregates over the rows of their unit.
 
-    An inner join: a row without them is dropped. (An outer one took 5 % less for people of 63 bits, and half
-    as much again for those that are joined by position.)"""
+    By an inner join a row without them is dropped. (An outer one of all units took 5 % less for people of 63
+    bits, and half as much again for those that are joined by position.)"""
     q = dialect.quote
-    unit = (
+    unit = _units(text, numbers, condition, dialect) + having
+    return f"({text}) AS {q('_rows')} {join} ({unit}) AS {q('_person')} ON {q('_unit')} = {q('_id')}"
+
+
+def _units(text: str, numbers: str, condition: str, dialect: Dialect) -> str:
+    q = dialect.quote
+    return (
         f"SELECT {q('_unit')} AS {q('_id')}, {numbers} FROM ({text}) AS "
         f"{q('_counted')}{_where(condition)} GROUP BY {q('_unit')}"
     )
-    return f"({text}) AS {q('_rows')} JOIN ({unit}) AS {q('_person')} ON {q('_unit')} = {q('_id')}"
+
+
+def parted(
+    text: str, keys: Sequence[str], totals: Sequence[str], bound: int, condition: str, dialect: Dialect
+) -> tuple[tuple[str, str], str]:
+    """A common table and a SELECT from it, for `keys` of groups, a number n, and `totals`.
+
+    Three kinds of lines, which n tells apart: n > bound, `totals` over the rows of units with n rows; n = 0,
+    over all rows that meet `condition`; n < 0, without keys, the number of units with −n rows, at most the
+    bound, in place of the first total. One statement, so that all three see the same rows: the rows of units
+    at or below the bound are all but those above, and none is there twice."""
+    q = dialect.quote
+    name, size = q(SIZES), q("_n")
+    columns = ", ".join([*keys, size, *map(dialect.as_text, totals)])
+    above = (
+        f"({text}) AS {q('_rows')} JOIN (SELECT * FROM {name} WHERE {size} > {whole(bound)}) AS {q('_person')} "
+        f"ON {q('_unit')} = {q('_id')}"
+    )
+    every = ", ".join([*keys, f"{whole(0)} AS {size}", *map(dialect.as_text, totals)])
+    nothing = ["NULL"] * len(keys), [dialect.as_text("0")] * (len(totals) - 1)
+    few = ", ".join([*nothing[0], f"-{size}", dialect.as_text("COUNT(*)"), *nothing[1]])
+    select = (
+        f"SELECT {columns} FROM {above} GROUP BY {', '.join([*keys, size])} UNION ALL "
+        f"SELECT {every} FROM ({text}) AS {q('_rows')}{_where(condition)} GROUP BY {', '.join(keys)} UNION ALL "
+        f"SELECT {few} FROM {name} WHERE {size} <= {whole(bound)} GROUP BY {size}"
+    )
+    return (SIZES, _units(text, f"COUNT(*) AS {size}", condition, dialect)), select
 
 
 def class_edges(declared: int | None) -> tuple[int, ...]:
@@ -225,7 +291,9 @@ def excess_weight(limit: Limit, dialect: Dialect) -> str:
     """What the bound leaves out of a row of `weighted`, in units of (most − rows)/TOTAL rows."""
     if not limit.tells:
         return "0"
-    return stored_excess(limit.rows, limit.most, dialect) if limit.stored else dialect.quote("_e")
+    if limit.stored:
+        return stored_excess(limit.rows, limit.most, dialect)
+    return f"COALESCE({dialect.quote('_e')}, 0)" if limit.looks_up else dialect.quote("_e")
 
 
 def meeting(text: str, condition: str, dialect: Dialect) -> str:

@@ -64,6 +64,16 @@ class Writer:
         columns = ", ".join([keys, *map(self.text, sums)])
         return Statement((), f"SELECT {columns} FROM {source} GROUP BY {keys}")
 
+    def parted(self, group: Sequence[int], measures: Sequence[Valued], totals: Sequence[str]) -> Statement:
+        """The same of units above the bound, of all rows, and how many units are not above
+        (`contributions.parted`)."""
+        text, condition = self._limited(group, measures)
+        sums, bound = ["COUNT(*)", *totals], self.limit.rows
+        common, select = contributions.parted(
+            text, self.key_names(group), sums, bound, condition, self.dialect
+        )
+        return Statement((common,), select)
+
     def histogram(self, group: Sequence[int], label: str, of: Valued, source: str, weight: str) -> Statement:
         """The keys of `group`, a cell by its `label`, and the weight of the rows in it."""
         cell, mass = self.quoted("_cell"), self.quoted("_v")
@@ -106,6 +116,10 @@ class Writer:
         """The rows with their weights, for FROM, and the name of the weight there."""
         text, condition = self._limited(group, measures)
         return contributions.weighted(text, self.limit, condition, self.dialect)
+
+    def by_units(self, measures: Sequence[Valued]) -> tuple[str, str]:
+        """The rows on the public lists, with weights by which each unit counts as one."""
+        return contributions.by_units(self.strictly(self.rows(measures)), self.limit, self.dialect)
 
     def _limited(self, group: Sequence[int], measures: Sequence[Valued]) -> tuple[str, str]:
         """The rows, and which of them count towards a unit's bound. Groups outside the public lists are

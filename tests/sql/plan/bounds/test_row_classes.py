@@ -150,3 +150,27 @@ def test_what_is_believed_to_be_left_out_is_near_what_is() -> None:
         assert deviation < 1
     assert float(crowd(PEOPLE).factor(4)) == pytest.approx(1.05, abs=0.02)
     assert crowd(PEOPLE).factor(64) == 1
+
+
+SPEAKERS = {0: 32, 1: 13, 2: 21, 3: 25, 4: 40, 5: 49, 6: 34, 7: 23, 8: 29, 9: 26, 10: 9}
+"""Lines of the 301 speakers of a play."""
+
+
+def test_rows_of_a_small_crowd_are_within_what_is_seen_and_what_may_be_hidden() -> None:
+    """An eighth of ε = .5 hides each class by itself: they stand out together, or their rows are allowed for."""
+    rows = crowd(SPEAKERS).rows
+    held = 0
+    for seed in range(300):
+        noisy = crowd(SPEAKERS, Fraction(1, 16), seed)
+        beyond = crowd(SPEAKERS).left_out(noisy.most)[0]
+        held += (
+            beyond <= float(noisy.hidden) * (rows - beyond) + 0.25 * rows
+        )  # noise of the count allows for some
+    assert held >= 270
+
+
+def test_a_small_crowd_of_one_row_each_is_not_taken_for_a_long_one() -> None:
+    """One class that holds nearly everybody leaves little room in the second one after it."""
+    caps = [crowd({0: 300}, Fraction(1, 16), seed) for seed in range(300)]
+    assert sum(each.most <= 4 for each in caps) >= 225
+    assert sorted(each.hidden for each in caps)[150] <= Fraction(1, 4)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import duckdb
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from deniable.randomness import SeededRandom
 from deniable.sql.dialects import DUCKDB
 from deniable.sql.plan.bounds.values import EXPONENTS, ValueBounds, _edges
+from deniable.sql.plan.measures import reading
 from deniable.sql.plan.measures.count import counted
 from deniable.sql.plan.measures.sum import Sum
 from deniable.sql.plan.noise import laplace
@@ -16,6 +20,7 @@ from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
 from deniable.sql.tree import Aggregate
 from deniable.sql.tree import Statistic as S
+from deniable.sql.write.contributions import ONE, TOTAL, Limit, by_units
 from deniable.units import Unit
 from tests.sql.planned import X, duck, query
 
@@ -41,6 +46,44 @@ def test_bounds_hold_the_bulk_and_leave_the_noise_out() -> None:
     found = {ValueBounds(measure, NOISE)(weights, rng=rng) for _ in range(10)}
     assert found == {(Fraction(8), Fraction(128))}
     assert ValueBounds(measure, NOISE)({}, rng=rng) == (-1, 1)
+
+
+def test_a_cell_next_to_others_need_not_be_as_sure_as_one_that_stands_alone() -> None:
+    place = 1 - EXPONENTS[0]
+    beside, alone = ({place + 6: 800, place + at: 9} for at in (7, 9))
+    uppers = [
+        [ValueBounds(Sum(X), NOISE)(weights, rng=SeededRandom(seed))[1] for seed in range(40)]
+        for weights in (beside, alone, {place + 6: 800})
+    ]
+    assert uppers[0].count(Fraction(256)) >= 36
+    assert uppers[1].count(Fraction(128)) >= 30
+    assert uppers[2].count(Fraction(128)) >= 38
+
+
+@pytest.mark.parametrize("unit", [Unit.column("person"), Unit.column("person", max_rows=40)], ids=str)
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(mine=st.lists(st.sampled_from([None, 0.0, 1.5, -3.0, 1e30, 700.0]), max_size=60))
+def test_one_person_counts_as_one_in_all_cells_together(unit: Unit, mine: list[float | None]) -> None:
+    """However many rows count: by brute force, with the person and without."""
+    made = plan(query([Aggregate(S.SUM, X)], unit), unit, Terms(epsilon=1, discover=True))
+    (bounds,) = made.private_bounds.values
+    others = [(2, "a", 5.0, 1, True), (3, "b", 5.0, 1, True)]
+    cells = []
+    for rows in (others, others + [(1, "a", value, 1, True) for value in mine]):
+        with duck(rows) as engine:
+            cells.append(reading.cells(engine.run(bounds.statement(made.start.writer(DUCKDB)))))
+    change = [cells[1].get(cell, 0) - cells[0].get(cell, 0) for cell in {*cells[0], *cells[1]}]
+    assert sum(map(abs, change)) <= bounds.noise.sensitivity.l1 == TOTAL
+    if mine and None not in mine:
+        assert sum(change) > TOTAL - len(mine)
+
+
+def test_stored_weights_count_a_person_as_one_too() -> None:
+    limit = Limit(True, 3, 1, ONE, stored=True)
+    source, weight = by_units(f"SELECT 1 AS _unit, unnest([{ONE}, {ONE}, 7]) AS _weight", limit, DUCKDB)
+    total = duckdb.sql(f"SELECT SUM({weight}), MAX({weight}) FROM {source}").fetchall()[0]
+    assert total == (2 * (16 * ONE // 3) + 7 * 16 // 3, 16 * ONE // 3)
+    assert total[0] <= limit.unit_total
 
 
 @pytest.mark.parametrize("unit", [Unit.row(), Unit.column("person"), Unit.column("person", max_rows=3)])

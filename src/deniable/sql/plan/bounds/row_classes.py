@@ -7,10 +7,11 @@ bound would leave out, and which bound makes the error of an answer least."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from itertools import accumulate
 
 from deniable.loss import Loss
 from deniable.mechanism import Random
@@ -27,6 +28,8 @@ CERTAIN = 12
 """A class of more people than this many times the scale of its noise is as large as it seems."""
 SMALL = 50
 """A crowd of fewer than this many times the scale of the noise may have no class that stands out of it."""
+STRETCH = 8
+"""So many classes of a small crowd together may stand out of the noise where none does by itself."""
 STEEPEST, FLATTEST = 0.05, 0.7
 """A class has at least and at most this share of the people of the one before, as far as noise hides it."""
 WIDTH = 0.05
@@ -105,7 +108,7 @@ class Crowd:
                 beliefs.append((max(0.0, float(size)), spread))
                 continue
             slope = min(FLATTEST, max(STEEPEST, before[-1] / before[0])) if len(before) > 1 else FLATTEST
-            near = sum(mean for mean, _ in beliefs) < SMALL * self.scale and (
+            near = math.fsum(mean for mean, _ in beliefs) < SMALL * self.scale and (
                 i <= 2 or max(before) >= self.scale / 2
             )
             guess = max(before[-1] * slope, self._ahead(i) if near else 0.0)
@@ -119,10 +122,26 @@ class Crowd:
         middle = sorted((*self.sizes[i : i + 3], 0, 0)[:3])[1]
         return float(middle) if middle > 2 * self.scale else 0.0
 
-    @property
+    @cached_property
     def top(self) -> int:
-        """The last class where there is anybody to be seen."""
-        return max((i for i, (mean, _) in enumerate(self.believed) if mean >= self.scale / 2), default=0)
+        """The last class where there is anybody to be seen: in it, or, in a small crowd, in the few classes that
+        end with it, together."""
+        top = max((i for i, (mean, _) in enumerate(self.believed) if mean >= self.scale / 2), default=0)
+        while self.small and (longer := self._stretch(top)):
+            top += longer
+        return top
+
+    @cached_property
+    def small(self) -> bool:
+        """Whether noise may hide each class of its people."""
+        return math.fsum(mean for mean, _ in self.believed) < SMALL * self.scale
+
+    def _stretch(self, top: int) -> int:
+        """How many classes after `top` stand out of the noise of their sum, 0 if none do."""
+        after = self.sizes[top + 1 : top + 1 + STRETCH]
+        deviation = math.sqrt(2.0) * self.scale
+        sums = accumulate(after)
+        return max((i for i, people in enumerate(sums, 1) if people > math.sqrt(i) * deviation), default=0)
 
     @property
     def most(self) -> int:
@@ -160,10 +179,18 @@ class Crowd:
         """The rows, as a share of all, that people may have beyond what anybody is seen to have: twice what
         is believed, and as many people in the next class as noise may hide."""
         total, _ = self.left_out(self.most)
-        after = min(self.top + 1, len(self.edges) - 1)
-        unseen = self.scale * max(0.0, _mean(self.edges, after) - self.most)
-        beyond = 2 * total + unseen
+        beyond = 2 * total + math.fsum(self._unseen())
         return Fraction(beyond / max(self.rows, beyond, 1.0)).limit_denominator(10**6)
+
+    def _unseen(self) -> Iterator[float]:
+        """The rows that noise may hide in the next class; in a small crowd in the one after it too, if people do
+        not grow fewer at once."""
+        people, shown = self.scale, max(self.scale, self.believed[self.top][0])
+        for after in range(self.top + 1, min(self.top + 3, len(self.edges))):
+            yield people * (_mean(self.edges, after) - self.most)
+            people *= min(FLATTEST, (max(0, self.sizes[after]) + self.scale) / shown)
+            if not self.small:
+                return
 
     # -------------------------------------------------------------------------------------------- the bound
 

@@ -33,6 +33,29 @@ class Sizes(Original):
     measures: Sequence[Total]
     sums: Mapping[Group, Sequence[int]]
     """By the keys of a group and n."""
+    few: Mapping[int, int] | None = None
+    """How many units have n rows, where rows of units at or below the bound stand together under n = 1. All
+    of these count in full, and nothing is left out of them."""
+
+    @classmethod
+    def of_parts(cls, measures: Sequence[Total], numbers: Mapping[Group, Sequence[int]]) -> Sizes:
+        """Of what `contributions.parted` asks for: rows of units at or below the bound are all rows but those
+        of units above it."""
+        few: dict[int, int] = {}
+        sums: dict[Group, Sequence[int]] = {}
+        full: dict[Group, list[int]] = {}
+        for (*key, size), values in numbers.items():
+            if size < 0:
+                few[-size] = values[0]
+            elif size == 0:
+                full[tuple(key)] = list(values)
+            else:
+                sums[(*key, size)] = values
+        for (*key, _), values in sums.items():
+            rest = full.get(tuple(key))
+            if rest is not None:  # rows of keys that are on no public list are in no group
+                full[tuple(key)] = [a - b for a, b in zip(rest, values, strict=True)]
+        return cls(measures, sums | {(*key, 1): rest for key, rest in full.items()}, few)
 
     def units(self, groups: Iterable[Group], edges: Sequence[int]) -> dict[int, int]:
         """How many units have up to so many rows, as `contributions.classes` counts them.
@@ -40,11 +63,13 @@ class Sizes(Original):
         All n rows of a unit that count are in these groups, so their number by n is n for each unit."""
         public, rows = frozenset(groups), Counter[int]()
         for (*key, size), (count, *_) in self.sums.items():
-            if tuple(key) in public:
+            if tuple(key) in public and (self.few is None or size > 1):
                 rows[size] += count
+        units = Counter({size: count // size for size, count in rows.items()})
+        units.update(self.few or {})
         classes = Counter[int]()
-        for size, count in rows.items():
-            classes[min(bisect_left(edges, size), len(edges) - 1)] += count // size
+        for size, count in units.items():
+            classes[min(bisect_left(edges, size), len(edges) - 1)] += count
         return dict(classes)
 
     def totals(self, measure: Total, limit: Limit) -> dict[Group, int]:
