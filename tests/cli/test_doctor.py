@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from deniable import extras
 from deniable.cli import doctor
 from deniable.cli.app import app
 from deniable.guarantee import Budget
@@ -48,7 +49,7 @@ def test_a_missing_extra_is_no_failure_and_says_how_to_get_it(monkeypatch: pytes
     assert run("doctor")[0] == 0
     missing = checks()["[spark]"]
     assert missing["ok"] is None
-    assert "pip install 'deniable[spark]'" in str(missing["advice"])
+    assert extras.install("spark") in str(missing["advice"])
 
 
 def test_a_broken_part_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:

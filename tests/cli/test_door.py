@@ -10,6 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from deniable import extras
 from deniable.cli.app import app
 from deniable.cli.door import door
 from deniable.errors import BudgetExceeded, DeniableError, InvalidParameter
@@ -95,7 +96,7 @@ def test_without_the_extras_every_command_helps_and_what_is_missing_is_named() -
     for line in lines:
         if line.startswith("reproduce forgetting"):
             assert " 2 SystemExit" in line
-            assert "pip install 'deniable[learn]'" in line
+            assert extras.install("learn") in line
         else:
             assert " 0 NoneType" in line, line
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deniable import reproduce
+from deniable import extras, reproduce
 from deniable.reproduce import abadi_figure2
 from tests.cli.runner import run, sentence
 
@@ -45,7 +45,7 @@ def test_without_matplotlib_the_table_is_there_and_the_extra_is_named(
     result = run("reproduce", "laplace-utility", "--out", str(tmp_path))
     assert result.exit_code == 0
     assert "The error of a count by its ε" in result.stdout
-    assert 'pip install "deniable[plot]"' in " ".join(result.stdout.split())
+    assert extras.install("plot") in " ".join(result.stdout.split())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["laplace-utility.csv"]
 
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from deniable import numbers
+from deniable import extras, numbers
 from deniable.audit import Finding, audit
 from deniable.cli import show
 from deniable.cli.door import door
 from deniable.cli.options import Json, Plot
-from deniable.errors import MissingExtra
 from deniable.loss import Approximate
 from deniable.plots import faces
 
@@ -59,9 +58,7 @@ def gradients(
     """
     missing = [name for name in ("torch", "sklearn") if find_spec(name) is None]
     if missing:
-        raise MissingExtra(
-            f"Gradient inversion needs {' and '.join(missing)}: pip install 'deniable[learn]'."
-        )
+        raise extras.missing(f"Gradient inversion needs {' and '.join(missing)}", "learn")
     from deniable.attack import gradients as inversion
 
     victims = inversion.victims(data, images, seed=seed)

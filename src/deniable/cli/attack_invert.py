@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from deniable import extras
 from deniable.attack.learnt import percent
 from deniable.cli import show
 from deniable.cli.door import door
 from deniable.cli.options import Json, Plot
-from deniable.errors import MissingExtra
 from deniable.plots import faces
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def invert(
     """
     missing = [name for name in ("torch", "sklearn") if find_spec(name) is None]
     if missing:
-        raise MissingExtra(f"Model inversion needs {' and '.join(missing)}: pip install 'deniable[learn]'.")
+        raise extras.missing(f"Model inversion needs {' and '.join(missing)}", "learn")
     from deniable.attack import invert as inversion
     from deniable.attack import stationary
 

@@ -9,11 +9,12 @@ from typing import Annotated
 
 import typer
 
+from deniable import extras
 from deniable.attack.learnt import percent
 from deniable.cli import show
 from deniable.cli.door import door
 from deniable.cli.options import Json, Plot
-from deniable.errors import InvalidParameter, MissingExtra
+from deniable.errors import InvalidParameter
 from deniable.plots import membership as picture
 from deniable.plots import memory
 
@@ -209,4 +210,4 @@ def watch(steps: Iterable[int], words: str) -> Iterable[int]:
 def need_learn(what: str) -> None:
     missing = [name for name in ("torch", "sklearn") if find_spec(name) is None]
     if missing:
-        raise MissingExtra(f"{what} needs {' and '.join(missing)}: pip install 'deniable[learn]'.")
+        raise extras.missing(f"{what} needs {' and '.join(missing)}", "learn")

@@ -18,6 +18,7 @@ from typing import Annotated
 
 import typer
 
+from deniable import extras
 from deniable._version import VERSION
 from deniable.cli import show
 from deniable.cli.door import BAD_INPUT, door
@@ -146,7 +147,7 @@ def _encoding() -> Check:
 def _extras() -> Iterator[Check]:
     for extra, (module, purpose) in EXTRAS.items():
         if importlib.util.find_spec(module) is None:
-            advice = f"pip install 'deniable[{extra}]' for {purpose}."
+            advice = f"{extras.install(extra)} for {purpose}."
             yield Check(f"[{extra}]", None, "not installed", advice)
         else:
             yield Check(f"[{extra}]", True, f"{module} {_version(PACKAGES.get(module, module))}")

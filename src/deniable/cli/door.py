@@ -10,6 +10,7 @@ from typing import NoReturn, ParamSpec, TypeVar
 
 import typer
 
+from deniable import extras
 from deniable.errors import DeniableError, Stopped
 
 P = ParamSpec("P")
@@ -51,7 +52,7 @@ def door(command: Callable[P, R]) -> Callable[P, R]:
             package = (error.name or "").partition(".")[0]
             if package not in EXTRAS:
                 raise
-            refuse(f"This needs the package {package}: pip install 'deniable[{EXTRAS[package]}]'.")
+            refuse(str(extras.missing(f"This needs the package {package}", EXTRAS[package])))
         except OSError as error:
             if error.filename is None:
                 raise

@@ -14,7 +14,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from deniable import numbers
+from deniable import extras, numbers
 from deniable.accounting.radius.input_noise import (
     NORMS,
     Ablation,
@@ -29,7 +29,7 @@ from deniable.accounting.radius.input_noise import (
 from deniable.cli import show
 from deniable.cli.door import door
 from deniable.cli.options import Json
-from deniable.errors import DataError, InvalidParameter, MissingExtra
+from deniable.errors import DataError, InvalidParameter
 from deniable.plots import smooth as pictures
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def robustness(
     [bold]deniable robustness model.pt images.npz --sigma .25 --radius .5 --bank[/]
     """
     if find_spec("torch") is None:
-        raise MissingExtra('A network needs PyTorch, which is not installed: pip install "deniable[learn]".')
+        raise extras.missing("A network needs PyTorch, which is not installed", "learn")
     from deniable.smooth import Sampling, Smoothed
     from deniable.smooth.bank import certify_with_bank
     from deniable.smooth.networks import load

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
+from deniable import extras
 from deniable.cli import show
 from deniable.cli.door import door
-from deniable.errors import MissingExtra
 
 
 @door
@@ -105,9 +105,7 @@ def _part(name: str) -> Any:
     try:
         return importlib.import_module(f"deniable.server.{name}")
     except ModuleNotFoundError as error:
-        raise MissingExtra(
-            f"A service needs the package {error.name}: pip install 'deniable[server]'."
-        ) from None
+        raise extras.missing(f"A service needs the package {error.name}", "server") from None
 
 
 def _first_owner(service: Any, name: str) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from deniable.errors import MissingExtra
+from deniable import extras
 
 if TYPE_CHECKING:
     from deniable.federated.data.clients import Clients
@@ -90,7 +90,7 @@ def __getattr__(name: str) -> object:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise MissingExtra("Federated learning needs torch: pip install 'deniable[learn]'.") from None
+        raise extras.missing("Federated learning needs torch", "learn") from None
     globals()[name] = value
     return value
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import importlib
 
-from deniable.errors import MissingExtra
+from deniable import extras
 
 _PARTS = (
     "clip", "convex", "counts", "forget", "loops", "pate", "pca", "recipes", "scattering", "select", "sgd",
@@ -63,7 +63,7 @@ def __getattr__(name: str) -> object:
             return value
     except ModuleNotFoundError as error:
         if error.name in ("torch", "sklearn"):
-            raise MissingExtra(f"Learning needs {error.name}: pip install 'deniable[learn]'.") from None
+            raise extras.missing(f"Learning needs {error.name}", "learn") from None
         raise
     if name in _OF_OPACUS:
         raise AttributeError(f'{name} is of Opacus. Here: {_OF_OPACUS[name]}; see "Coming from Opacus".')

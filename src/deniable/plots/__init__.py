@@ -10,7 +10,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deniable.errors import InvalidParameter, MissingExtra
+from deniable import extras
+from deniable.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,9 +39,7 @@ def empty(width: float, height: float) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
-        raise MissingExtra(
-            'Pictures need matplotlib, which is not installed: pip install "deniable[plot]".'
-        ) from None
+        raise extras.missing("Pictures need matplotlib, which is not installed", "plot") from None
 
     class Picture(Figure):
         def _repr_png_(self) -> bytes:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from deniable import extras
 from deniable.accounting import epsilon
-from deniable.errors import MissingExtra
 from deniable.guarantee import Budget
 from deniable.ledger import Filter, Ledger
 from deniable.loss import Loss
@@ -23,9 +23,7 @@ RUNS = 3
 def need_torch() -> None:
     """Say which extra is missing, before anything else fails."""
     if importlib.util.find_spec("torch") is None:
-        raise MissingExtra(
-            'Private learning needs PyTorch, which is not installed: pip install "deniable[learn]".'
-        )
+        raise extras.missing("Private learning needs PyTorch, which is not installed", "learn")
 
 
 @dataclass(frozen=True)

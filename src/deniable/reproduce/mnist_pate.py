@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable import numbers
+from deniable import extras, numbers
 from deniable.accounting import epsilon
 from deniable.accounting.filters import Filter
 from deniable.datasets.real import load
-from deniable.errors import MissingExtra
 from deniable.guarantee import Budget
 from deniable.ledger import Ledger
 from deniable.plots import pate as plots
@@ -100,9 +99,7 @@ def _recipe() -> Any:
     try:
         from deniable.learn.pate import digits
     except ModuleNotFoundError:
-        raise MissingExtra(
-            'PATE on images needs torch, which is not installed: pip install "deniable[learn]".'
-        ) from None
+        raise extras.missing("PATE on images needs torch, which is not installed", "learn") from None
     return digits
 
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable import extras
 from deniable.accounting import calibrate_noise
 from deniable.attack.members.coins import Watch, coins, unwatched
 from deniable.attack.members.evidence import Booleans, Labels
 from deniable.attack.members.measured import MeasuredRecipe, measured
-from deniable.errors import InvalidParameter, MissingExtra
+from deniable.errors import InvalidParameter
 from deniable.guarantee import DEFAULT_DELTA
 from deniable.loss import GaussianNoise, Loss
 
@@ -25,7 +26,7 @@ try:
     import torch
     from torch import Tensor
 except ImportError:
-    raise MissingExtra("Shadow models need PyTorch: pip install 'deniable[learn]'.") from None
+    raise extras.missing("Shadow models need PyTorch", "learn") from None
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,13 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable import extras
 from deniable.attack import asking
 from deniable.attack.learnt import Learnt
 from deniable.attack.members.coins import Watch, unwatched
 from deniable.attack.models import memorize
 from deniable.attack.models.memorize import Asked, Space
-from deniable.errors import InvalidParameter, MissingExtra
+from deniable.errors import InvalidParameter
 from deniable.guarantee import DEFAULT_DELTA
 from deniable.learn.sgd import DPSGD
 
@@ -27,7 +28,7 @@ try:
     import torch
     from torch import Tensor, nn
 except ImportError:
-    raise MissingExtra("The character model needs PyTorch: pip install 'deniable[learn]'.") from None
+    raise extras.missing("The character model needs PyTorch", "learn") from None
 
 ATTACK = "memorize"
 CONTEXT = 12

@@ -32,11 +32,12 @@ from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.pipeline import Pipeline, make_pipeline
 
+from deniable import extras
 from deniable.attack import asking
 from deniable.attack.learnt import Floats, Learnt, percent
 from deniable.attack.members.coins import Watch, unwatched
 from deniable.datasets.real import load
-from deniable.errors import InvalidParameter, MissingExtra
+from deniable.errors import InvalidParameter
 from deniable.guarantee import DEFAULT_DELTA
 from deniable.learn.sgd import DPSGD
 
@@ -44,7 +45,7 @@ try:
     import torch
     from torch import Tensor, nn
 except ImportError:
-    raise MissingExtra("Model inversion needs PyTorch: pip install 'deniable[learn]'.") from None
+    raise extras.missing("Model inversion needs PyTorch", "learn") from None
 
 ATTACK = "invert"
 FINEST = 0.01

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deniable import extras
 from deniable.accounting import calibrate_noise
 from deniable.accounting.meaning import advantage as most_advantage
 from deniable.attack.members.coins import Watch, coins, unwatched
@@ -32,14 +33,14 @@ from deniable.attack.members.evidence import Evidence
 from deniable.attack.members.scores import lira
 from deniable.attack.models.examples import encoded
 from deniable.datasets.real import FileTable, load
-from deniable.errors import InvalidParameter, MissingExtra
+from deniable.errors import InvalidParameter
 
 try:
     import torch
 
     from deniable.attack.members.shadow import Stack, with_ones
 except ImportError:
-    raise MissingExtra("Attacks on models need PyTorch: pip install 'deniable[learn]'.") from None
+    raise extras.missing("Attacks on models need PyTorch", "learn") from None
 
 ATTACK = "column"
 Rows = NDArray[np.float32]

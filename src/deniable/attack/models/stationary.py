@@ -26,11 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from deniable import extras
 from deniable.attack import asking
 from deniable.attack.learnt import Floats, Learnt, percent
 from deniable.attack.members.coins import Watch, unwatched
 from deniable.attack.models.invert import Album, Images, Labels
-from deniable.errors import InvalidParameter, MissingExtra
+from deniable.errors import InvalidParameter
 from deniable.guarantee import DEFAULT_DELTA
 from deniable.learn.sgd import DPSGD
 
@@ -39,7 +40,7 @@ try:
     from torch import Tensor, nn
     from torch.nn.functional import cross_entropy, one_hot, softplus
 except ImportError:
-    raise MissingExtra("Model inversion needs PyTorch: pip install 'deniable[learn]'.") from None
+    raise extras.missing("Model inversion needs PyTorch", "learn") from None
 
 ATTACK = "stationary"
 SHARPNESS = 10.0

@@ -19,7 +19,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from deniable.errors import MissingExtra
+from deniable import extras
 from deniable.federated.devices import relay
 
 if TYPE_CHECKING:
@@ -135,4 +135,4 @@ def _need_flower() -> None:
     try:
         import flwr  # noqa: F401
     except ModuleNotFoundError:
-        raise MissingExtra("This transport needs Flower: pip install 'deniable[flower]'.") from None
+        raise extras.missing("This transport needs Flower", "flower") from None

@@ -25,7 +25,8 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool, StaticPool
 
-from deniable.errors import InvalidParameter, LedgerError, MissingExtra
+from deniable import extras
+from deniable.errors import InvalidParameter, LedgerError
 from deniable.ledger.store import schema
 from deniable.ledger.store.gate import Gate, register
 from deniable.process import Home, Original, abandon, strayed
@@ -265,9 +266,7 @@ def _engine(url: URL, in_memory: bool) -> Engine:
     try:
         engine = sqlalchemy.create_engine(url, pool_pre_ping=True)
     except ImportError:
-        raise MissingExtra(
-            "A ledger in PostgreSQL needs a driver: pip install 'deniable[postgres]'."
-        ) from None
+        raise extras.missing("A ledger in PostgreSQL needs a driver", "postgres") from None
     event.listen(engine, "connect", _prepare_postgres)
     return engine
 

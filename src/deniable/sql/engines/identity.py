@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from deniable.errors import MissingExtra
+from deniable import extras
 from deniable.sql.engines.sources import CSV, DuckDBTable, Parquet, PostgresTable, recognised
 
 MEMBERS = """
@@ -88,9 +88,7 @@ def _tables(address: str, table: str, schema: str) -> Iterator[str]:
         import psycopg
         from psycopg import sql
     except ImportError:
-        raise MissingExtra(
-            'PostgreSQL needs a driver: pip install "deniable[postgres]". Nothing was opened.'
-        ) from None
+        raise extras.missing("Nothing was opened. PostgreSQL needs a driver", "postgres") from None
     with psycopg.connect(address, autocommit=True) as connection:
         server = _server(connection, psycopg.Error)
         database = connection.execute(

@@ -11,7 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from deniable.errors import DataError, InvalidParameter, MissingExtra
+from deniable import extras
+from deniable.errors import DataError, InvalidParameter
 from deniable.process import Home, abandon
 from deniable.sql.dialects import POSTGRES
 from deniable.sql.dialects.dialect import Dialect
@@ -168,7 +169,7 @@ def connect(url: str) -> Any:
     try:
         driver = importlib.import_module("adbc_driver_postgresql.dbapi")
     except ImportError:
-        raise MissingExtra("PostgreSQL needs ADBC: pip install 'deniable[postgres]'.") from None
+        raise extras.missing("PostgreSQL needs ADBC", "postgres") from None
     try:
         return driver.connect(url)
     except driver.Error:
