@@ -56,6 +56,15 @@ def test_the_draft_names_columns_and_types_and_nothing_of_the_data(file: Path, t
     assert run("init", str(other), "--out", "-").stdout == said
 
 
+@pytest.mark.parametrize(("header", "unit"), [("Member No,Fee", "'Member No'"), ("place,fee", "row")])
+def test_the_next_command_protects_people_where_a_column_looks_like_them(
+    header: str, unit: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "list.csv"
+    path.write_text(f"{header}\n1,2\n")
+    assert f" --unit {unit} " in run("init", str(path), "--no-ask").stdout
+
+
 def test_a_draft_is_written_once_and_never_over_another_file(file: Path, tmp_path: Path) -> None:
     out = tmp_path / "visits.yaml"
     assert "review it" in run("init", str(file), "--out", str(out)).stdout

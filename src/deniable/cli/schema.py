@@ -21,7 +21,7 @@ from deniable.sql.engines.sources import CSV, recognise, recognised
 from deniable.sql.read.hints import in_quotes
 from deniable.sql.schema.beside import schema_place
 from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
-from deniable.sql.schema.draft import draft_text
+from deniable.sql.schema.draft import draft_text, likely_unit
 from deniable.sql.schema.file import checked, load
 from deniable.sql.schema.infer import declarable, named
 from deniable.sql.schema.overrides import described, parse_bounds, parse_keys, parse_types
@@ -138,7 +138,8 @@ def _next(source: str, place: Path, table: TableInfo, *, has_types: bool) -> Ite
 def _first_query(source: str, table: TableInfo) -> str:
     unit_option = ""
     if not table.unit:
-        unit_option = " --unit row"
+        # A row is the weaker promise, so it is said only where no column looks like people.
+        unit_option = f" --unit {shlex.quote(likely_unit(table) or 'row')}"
     count = shlex.quote(f"SELECT COUNT(*) AS n FROM {in_quotes(table.name)}")
     return (
         f"Next: deniable query {shlex.quote(source)} {count}{unit_option} "
