@@ -57,7 +57,7 @@ def membership(
     json: Json = False,
     plot: Plot = None,
 ) -> None:
-    """Who was in the training data? Six attacks on models with and without protection.
+    """Who was in the training data? Seven attacks on models with and without protection.
 
     [bold]deniable attack membership --data location30 --models 64 --plot roc.png[/]
     """

@@ -3,11 +3,10 @@
 loss      the target's loss, below a threshold (Yeom et al. 2018)
 shokri    a classifier of members learnt on the shadow models' confidences (Shokri et al. 2017)
 lira      the likelihood ratio of the row's logit-scaled confidence under shadow models with and without it;
-`offline` knows
-          only those without (Carlini et al. 2022)
+          `offline` knows only those without (Carlini et al. 2022), `stacked` learns from the shadow models
+          which parts of it speak for a member
 rmia      how often the row's ratio of confidence to that of shadow models beats other rows'; `offline` knows
-only models
-          without the row (Zarifzadeh et al. 2024)
+          only models without the row (Zarifzadeh et al. 2024)
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from sklearn.linear_model import LogisticRegression
 
 from deniable.attack.members.deviations import Side, both_predicted, predicted
 from deniable.attack.members.evidence import Booleans, Evidence, Floats, Labels, Logits, scaled
+from deniable.attack.members.stacked import stacked
 
 GAMMA = 1.0
 """The factor by which a row must beat another: 1 in the authors' own tool; they find that it matters
@@ -83,6 +83,7 @@ ATTACKS: Mapping[str, Callable[[Evidence], Floats]] = {
     "shokri": shokri,
     "lira": lira,
     "lira offline": lira_offline,
+    "lira stacked": stacked,
     "rmia": rmia,
     "rmia offline": rmia_offline,
 }
