@@ -182,6 +182,8 @@ class Curator(Original):
         A quarter of a quantile's ε goes to its ±; `bracket=False` gives all to the number. With `nonnegative`
         counts, and sums of values that are not negative, are shown as 0 where noise made them less: that is
         free, and the same answer is kept."""
+        if left_out is None:
+            left_out = within is None and of is None
         terms = partial(
             Terms,
             epsilon=epsilon,
@@ -191,7 +193,7 @@ class Curator(Original):
             within=within,
             at_least=at_least,
             discover=discover,
-            left_out=within is None and of is None if left_out is None else left_out,
+            left_out=left_out,
             most_rows=most_rows,
             bracket=bracket,
         )

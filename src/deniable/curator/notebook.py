@@ -67,7 +67,9 @@ def _described(column: ColumnInfo, unit: str | None) -> list[str]:
     if column.keys is not None:
         keys = ", ".join(map(str, column.keys[:KEYS]))
     more = "" if column.keys is None or len(column.keys) <= KEYS else f", … ({len(column.keys)})"
-    name = f"{column.name} (unit of privacy)" if column.name == unit else column.name
+    name = column.name
+    if column.name == unit:
+        name = f"{column.name} (unit of privacy)"
     return [name, types.name(column.type), bounds, keys + more]
 
 
@@ -92,7 +94,8 @@ def ask(line: str, text: str, names: dict[str, Any]) -> Any:
         raise InvalidParameter(f"Expected the name of a curator after %%deniable, got {line!r}. {USAGE}")
     terms, flags = _options(words[1:])
     name = terms.pop("as", None)
-    reply = curator.preview(text, **terms) if "preview" in flags else curator.sql(text, **terms)
+    ask = curator.preview if "preview" in flags else curator.sql
+    reply = ask(text, **terms)
     if name is not None:
         names[str(name)] = reply
     return reply
@@ -112,7 +115,9 @@ def _options(words: Sequence[str]) -> tuple[dict[str, Any], set[str]]:
             raise InvalidParameter(
                 f"Expected preview, discover or one of {choices} with a value, got {word!r}. {USAGE}"
             )
-    return terms | ({"discover": True} if "discover" in flags else {}), flags
+    if "discover" in flags:
+        terms["discover"] = True
+    return terms, flags
 
 
 def _value(name: str, value: str) -> Any:

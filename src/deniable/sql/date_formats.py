@@ -76,7 +76,9 @@ def _texts(piece: str, at: tuple[tuple[str, int], ...]) -> Iterator[str]:
         yield str(values.get(part, 10 ** max(digits, 3) - 1)).zfill(digits)
     elif piece in NAMES:
         part, names = NAMES[piece]
-        spellings = names if part not in values else (names[values[part] - (part == "month")],)
+        spellings = names
+        if part in values:
+            spellings = (names[values[part] - (part == "month")],)
         yield from spellings
     else:
         yield piece[0]

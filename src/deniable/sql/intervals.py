@@ -65,7 +65,9 @@ def _end(of: Callable[[Any], Number], end: Number | None) -> Fraction | None:
     """What becomes of one end of an interval; an end that is not there stays so."""
     if end is None:
         return None
-    return Fraction(of(end))
+    value = of(end)
+    # To make a fraction of a fraction takes as long as the arithmetic.
+    return value if isinstance(value, Fraction) else Fraction(value)
 
 
 EVERYTHING = Interval()

@@ -142,7 +142,9 @@ def _decimal(value: Value, to: Type) -> Value:
 def _float(value: Value, to: Type) -> Value:
     if isinstance(value, str) and not re.fullmatch(FLOAT_TEXT, value):
         return None
-    number = float(value) if isinstance(value, (int, float, Decimal, str)) else math.nan
+    number = math.nan
+    if isinstance(value, (int, float, Decimal, str)):
+        number = float(value)
     if math.isfinite(number):
         return number
     return None

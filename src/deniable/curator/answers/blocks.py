@@ -44,6 +44,9 @@ class BlocksKept:
         except InvalidQuery as failure:
             raise InvalidQuery(f"{failure} {PAID}") from None
         bounds = {name: pair for block in self.release.value for name, pair in block.bounds.items()}
+        bounding = None
+        if len(self.release.value) == 1:
+            bounding = self.release.value[0].bounding
         return Answer(
             result.table,
             self.release.loss,
@@ -58,7 +61,7 @@ class BlocksKept:
             delta=self.delta,
             bounds=bounds,
             again=again,
-            bounding=self.release.value[0].bounding if len(self.release.value) == 1 else None,
+            bounding=bounding,
             computed=result.computed,
         )
 

@@ -62,7 +62,9 @@ def number(value: Any, low: float | None, high: float | None) -> str:
         return plain(value)
     x = float(value)
     is_whole = isinstance(value, int) and float(low).is_integer() and float(high).is_integer()
-    middle = _middle(value, low, high) if isinstance(value, int) and not is_whole else x
+    middle = x
+    if isinstance(value, int) and not is_whole:
+        middle = _middle(value, low, high)
     below, above = middle - low, high - middle
     half = max(below, above)
     if not math.isfinite(half):

@@ -58,9 +58,14 @@ def as_path(source: Any) -> Path | None:
 
 def files(sources: Mapping[str, Any]) -> list[Path]:
     paths = (as_path(source) for source in sources.values())
-    return list(
-        dict.fromkeys(path.parent if "*" in path.name else path for path in paths if path is not None)
-    )
+    return list(dict.fromkeys(_file_or_folder(path) for path in paths if path is not None))
+
+
+def _file_or_folder(path: Path) -> Path:
+    """Of a pattern the folder that it looks in."""
+    if "*" in path.name:
+        return path.parent
+    return path
 
 
 def address(sources: Mapping[str, Any]) -> str:
@@ -120,7 +125,7 @@ def _remembered(source: Any) -> tuple[Schema, Path] | None:
     path = Path(source.path) if isinstance(source, CSV) else as_path(source)
     if path is None:
         return None
-    data = (path.parent if "*" in path.name else path).absolute()
+    data = _file_or_folder(path).absolute()
     schema = remembered(data)
     if schema is None:
         return None

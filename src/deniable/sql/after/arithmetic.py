@@ -227,7 +227,9 @@ class _Arithmetic:
         interval = self.of(node.this)
         if interval is None:
             return None
-        reach = interval.reach.computed if isinstance(node, _OF_ONE_ROW) else interval.reach.spread
+        reach = interval.reach.spread
+        if isinstance(node, _OF_ONE_ROW):
+            reach = interval.reach.computed
         return _put_in(node, interval, reach)
 
     def _has_noisy_options(self, node: exp.Expr) -> bool:

@@ -106,7 +106,9 @@ class Lifted:
     def _key_name(self, node: exp.Expr) -> str:
         """As the column is called, else by its alias: other parts of the query name it so."""
         alias = next((str(i.alias) for i in self.select.expressions if i.alias and plain(i) == node), "")
-        name = self.scope.find(node).name if isinstance(node, exp.Column) else alias
+        name = alias
+        if isinstance(node, exp.Column):
+            name = self.scope.find(node).name
         return self._free(name or f"_k{len(self.items)}")
 
     def _free(self, name: str) -> str:
@@ -264,7 +266,9 @@ def name_items(query: exp.Expr) -> exp.Expr:
         items = []
         for i, item in enumerate(select.expressions):
             bare = isinstance(item, (exp.Alias, exp.Column, exp.Star)) or item.is_star
-            items.append(item if bare else exp.alias_(item, _name(plain(item), i), quoted=True))
+            if not bare:
+                item = exp.alias_(item, _name(plain(item), i), quoted=True)
+            items.append(item)
         select.set("expressions", items)
     return query
 
@@ -290,7 +294,9 @@ def _function(window: exp.Window) -> exp.Expr:
 
 def _aggregate_name(node: exp.Expr) -> str:
     """As an answer names it: count, avg_days."""
-    of = node.this if isinstance(node, (exp.Filter, exp.WithinGroup)) else node
+    of = node
+    if isinstance(node, (exp.Filter, exp.WithinGroup)):
+        of = node.this
     columns = list(dict.fromkeys(str(c.name) for c in node.find_all(exp.Column)))
     distinct = ""
     if isinstance(of.this, exp.Distinct):

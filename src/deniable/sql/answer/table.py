@@ -305,7 +305,9 @@ def _waits(reader: GroupReader, output: Output) -> bool:
 
 
 def _width(cell: Cell) -> float:
-    value = held(cell.value) if isinstance(cell.value, Fraction) else math.nan
+    value = math.nan
+    if isinstance(cell.value, Fraction):
+        value = held(cell.value)
     return max(cell.high - value, value - cell.low)
 
 

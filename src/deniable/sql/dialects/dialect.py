@@ -76,7 +76,9 @@ class Dialect(Readings):
 
     def unit(self, table: str, column: str) -> str:
         """The column that tells the units of a table apart: a declared one, or the same as it is stored."""
-        return self.quote(as_stored(column) if (table, column) in self.stored_units else column)
+        if (table, column) in self.stored_units:
+            column = as_stored(column)
+        return self.quote(column)
 
     def text(self, value: str) -> str:
         """A text literal."""

@@ -69,8 +69,8 @@ def _opened(
 
 
 def stored_on_server(source: Source) -> tuple[dict[str, str], dict[Path, str], Dialect] | None:
-    """The columns of a table that a server holds, and the fields inside them, with the server's names of their
-    types; None for what is embedded."""
+    """The columns of a table that a server holds, and the fields inside them, with the server's names of
+    their types; None for what is embedded."""
     home = _home(source)
     if isinstance(source, PostgresTable):
         from deniable.sql.engines import postgres

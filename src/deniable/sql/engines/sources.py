@@ -138,7 +138,9 @@ def recognise(source: Any, name: str) -> Source:
 
 def recognised(sources: Any, names: tuple[str, ...]) -> dict[str, Source]:
     """The source of every declared table: from a mapping by name, or one source that holds them all."""
-    mapping = sources if isinstance(sources, Mapping) else dict.fromkeys(names, sources)
+    mapping = sources
+    if not isinstance(sources, Mapping):
+        mapping = dict.fromkeys(names, sources)
     if missing := [name for name in names if name not in mapping]:
         raise InvalidParameter(f'Expected a source for the declared table "{missing[0]}"; there is none.')
     if extra := [name for name in mapping if name not in names]:

@@ -150,8 +150,10 @@ def _score(items: Sequence[Item], allotment: Allotment, beta: float) -> float:
             item.use * (math.log(1 / beta) if item.ratio else 1.0) / float(e) for item, e in pairs
         )
     z = NormalDist().inv_cdf(1 - beta / 2)
-    return math.fsum(
-        item.use
-        * (z * item.ratio / math.sqrt(2 * float(rho)) if item.ratio else 1 / math.sqrt(8 * float(rho)))
-        for item, rho in pairs
-    )
+    terms = []
+    for item, rho in pairs:
+        size = 1 / math.sqrt(8 * float(rho))
+        if item.ratio:
+            size = z * item.ratio / math.sqrt(2 * float(rho))
+        terms.append(item.use * size)
+    return math.fsum(terms)

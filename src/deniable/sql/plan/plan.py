@@ -179,7 +179,9 @@ class Plan:
         leftovers = [each for each in self._noisy_measures if isinstance(each.measure, LeftOut)]
         if not leftovers or self.price.allotment.family is not Family.LAPLACE:
             return ()
-        parts = [] if people is None else [f"{float(people.noise.epsilon):.3g} for how many rows people have"]
+        parts = []
+        if people is not None:
+            parts.append(f"{float(people.noise.epsilon):.3g} for how many rows people have")
         beyond = sum(each.noise.epsilon for each in leftovers)
         parts.append(f"{float(beyond):.3g} for what the bound on a person's rows leaves out")
         return (f"Of this ε: {', '.join(parts)} (left_out=False spends all of it on the numbers).",)

@@ -146,7 +146,10 @@ class _Planner:
         for single in self.single:
             for measure in self.measures:
                 sensitivity = measure.sensitivity(self.footprint, single=single, bits=VALUE_BITS)
-                yield None if sensitivity is None else math.sqrt(sensitivity.l2_squared) / sensitivity.l1
+                if sensitivity is None:
+                    yield None
+                else:
+                    yield math.sqrt(sensitivity.l2_squared) / sensitivity.l1
 
     @cached_property
     def bits(self) -> int:

@@ -134,7 +134,9 @@ class Settled:
         group, aims = self.plan.sets[0], list(self._aims())
         if not aims:
             return crowd.quantile()
-        groups = PRIVATE_GROUPS if group.selection is not None else len(self._combinations(group.keys))
+        groups = PRIVATE_GROUPS
+        if group.selection is None:
+            groups = len(self._combinations(group.keys))
         return crowd.best(aims, groups)
 
     def _aims(self) -> Iterator[AggregateNoise]:
@@ -271,7 +273,9 @@ class Settled:
         writer = replace(writer, present=whole_totals, inside=whole_totals)
         base_totals = [total for total in totals if not isinstance(total, LeftOut)]
         short = prepared.summed(query, group, base_totals, self.grids, summary, engine.dialect)
-        rest = totals if short is None else [total for total in totals if total not in base_totals]
+        rest = totals
+        if short is not None:
+            rest = [total for total in totals if total not in base_totals]
         if short is not None:
             yield base_totals, short
         if rest:

@@ -122,7 +122,9 @@ def _aggregate(node: exp.Expr, scope: Scope) -> Aggregate | None:
 
 
 def _also(made: Aggregate, where: Expr) -> Aggregate:
-    both = where if made.where is None else Call("and", (made.where, where), types.BOOLEAN)
+    both = where
+    if made.where is not None:
+        both = Call("and", (made.where, where), types.BOOLEAN)
     return replace(made, where=both)
 
 
@@ -147,10 +149,9 @@ def _distinct(of: exp.Expr, scope: Scope) -> Aggregate:
     tests = _units_where(of, scope)
     if tests:
         where = [condition(scope.rows, test, "CASE WHEN") for test in tests]
-        return Aggregate(
-            Statistic.COUNT_UNITS,
-            where=where[0] if len(where) == 1 else Call("or", tuple(where), types.BOOLEAN),
-        )
+        if len(where) > 1:
+            where = [Call("or", tuple(where), types.BOOLEAN)]
+        return Aggregate(Statistic.COUNT_UNITS, where=where[0])
     return Aggregate(Statistic.COUNT_DISTINCT, scope.rows(of))
 
 

@@ -200,7 +200,9 @@ def _bounded(column: ColumnInfo, lower: Any, upper: Any) -> ColumnInfo:
         )
     # Text with bounds is a number, whole or not, that is written as text: nothing in a CSV file says so
     # itself.
-    column_type = Type(Kind.FLOAT) if column.type.kind is Kind.TEXT else column.type
+    column_type = column.type
+    if column.type.kind is Kind.TEXT:
+        column_type = Type(Kind.FLOAT)
     return replace(column, type=column_type, lower=low, upper=high)
 
 

@@ -158,7 +158,9 @@ class _Writer:
 
     def _sum(self, stored: StoredTerms, where: str | None) -> str:
         terms = " + ".join(self._term(name, times) for name, times in stored)
-        summand = f"CASE WHEN {self._q(where)} THEN {terms} END" if where else terms
+        summand = terms
+        if where:
+            summand = f"CASE WHEN {self._q(where)} THEN {terms} END"
         return self.dialect.as_text(f"SUM({summand})")
 
     def _term(self, name: str, times: int) -> str:

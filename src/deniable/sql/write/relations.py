@@ -238,7 +238,9 @@ def _same(of: Expr, dialect: Dialect) -> str:
 
 def _own(of: Aggregate, dialect: Dialect, over: str = "") -> str:
     """A unit's own aggregate, exact: whole numbers are summed in a wider type, in any order the same."""
-    where = f" FILTER (WHERE {expression(of.where, dialect)})" if of.where is not None else over
+    where = over
+    if of.where is not None:
+        where = f" FILTER (WHERE {expression(of.where, dialect)})"
     if of.of is None:
         return f"CAST(COUNT(*){where} AS BIGINT)"
     x = expression(of.of, dialect)

@@ -200,7 +200,9 @@ class Writer:
         """The sum of weight times value over the rows that meet the FILTER."""
         product = value if weight == "1" else f"{weight} * ({value})"
         where = self.filter(of, beside)
-        return self.sum(f"CASE WHEN {where[0]} THEN {product} END" if where else product)
+        if where:
+            product = f"CASE WHEN {where[0]} THEN {product} END"
+        return self.sum(product)
 
     def sum(self, text: str) -> str:
         return self.dialect.total(text)

@@ -182,7 +182,9 @@ def epoch(call: Call, args: list[str], dialect: Dialect) -> str:
 def time_bin(call: Call, args: list[str], dialect: Dialect) -> str:
     """NULL for a period that began before the year 1."""
     width, origin = int(_value(call, 0)), call.args[2]
-    start = origin.value if isinstance(origin, Literal) and isinstance(origin.value, datetime) else EPOCH
+    start = EPOCH
+    if isinstance(origin, Literal) and isinstance(origin.value, datetime):
+        start = origin.value
     first, shift = ((moment - EPOCH) // timedelta(microseconds=1) for moment in (datetime.min, start))
 
     def body(t: str) -> str:

@@ -38,7 +38,9 @@ def readable(table: pa.Table, declared: TableInfo, loose: Collection[str] = ()) 
     names, columns = dict.fromkeys(table.column_names, ""), {}
     paths = field_paths(declared, names, arrow_fields(table.schema))
     for info in declared.columns:
-        name = info.name if info.name in paths else named(declared, info.name, names)
+        name = info.name
+        if info.name not in paths:
+            name = named(declared, info.name, names)
         column = safe(arrow_column(table, paths.get(name, (name,))))
         if name in loose and not reads(_stored(column.type), info.type):
             column = _chunked([_texts(column.to_pylist())], pa.string())

@@ -26,10 +26,14 @@ class Count(Total):
         """A row of weight 1 is counted, which is faster than summed."""
         condition = " AND ".join(writer.met(self, beside))
         if weight != "1":
-            return writer.sum(f"CASE WHEN {condition} THEN {weight} END" if condition else weight)
-        if self.where is None:
-            return f"COUNT({writer.value(self, beside) if self.of is not None else '*'})"
-        return f"COUNT(CASE WHEN {condition} THEN 1 END)"
+            if condition:
+                weight = f"CASE WHEN {condition} THEN {weight} END"
+            return writer.sum(weight)
+        if self.where is not None:
+            return f"COUNT(CASE WHEN {condition} THEN 1 END)"
+        if self.of is None:
+            return "COUNT(*)"
+        return f"COUNT({writer.value(self, beside)})"
 
     def stored(self, column: str | None, grid: Grid | None, summary: Summary) -> StoredTerms | None:
         if self.of is None:

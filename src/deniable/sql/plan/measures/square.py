@@ -37,7 +37,9 @@ class Square(Total):
     def square(self, writer: Writer, grid: Grid, beside: Sequence[Measure]) -> str:
         unit = writer.unit(self, grid, beside)
         square = f"(({unit}) * ({unit}))"
-        cut = writer.quotient(square, 1 << grid.shift) if grid.shift else square
+        cut = square
+        if grid.shift:
+            cut = writer.quotient(square, 1 << grid.shift)
         return f"{cut} - {grid.square_centre}"
 
     def typical(self, rows: Fraction, grid: Grid | None) -> int:

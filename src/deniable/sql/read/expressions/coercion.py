@@ -40,7 +40,10 @@ def convert(expr: Expr, to: Type) -> Expr:
     if expr.type == to or (expr.type.kind is to.kind and to.kind is not Kind.DECIMAL):
         return expr
     if isinstance(expr, Literal):
-        literal = types.literal_as(_in_utc(expr.value) if to.kind is Kind.TIMESTAMP else expr.value, to)
+        value = expr.value
+        if to.kind is Kind.TIMESTAMP:
+            value = _in_utc(value)
+        literal = types.literal_as(value, to)
         if literal is None:
             refuse(f"{shown_literal(expr)} is not of type {types.name(to)}.", "Write a literal of that type.")
         return literal

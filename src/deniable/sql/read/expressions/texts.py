@@ -90,7 +90,9 @@ def _substring(of: NodeReader, node: exp.Expr) -> Expr:
         )
     start = whole(node.args.get("start"), "The start of SUBSTRING", 1, types.MAX_TEXT)
     length = node.args.get("length")
-    count = types.MAX_TEXT if length is None else whole(length, "The count of SUBSTRING", 0, types.MAX_TEXT)
+    count = types.MAX_TEXT
+    if length is not None:
+        count = whole(length, "The count of SUBSTRING", 0, types.MAX_TEXT)
     return _cut("substring", a_text(of(node.this), "SUBSTRING"), start, count)
 
 

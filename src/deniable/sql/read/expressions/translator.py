@@ -249,9 +249,9 @@ def _nullif(of: Translator, node: exp.Expr) -> Expr:
 
 def _case(of: Translator, node: exp.Expr) -> Expr:
     subject = node.this
-    tests = [
-        exp.EQ(this=subject, expression=i.this) if subject is not None else i.this for i in node.args["ifs"]
-    ]
+    tests = [branch.this for branch in node.args["ifs"]]
+    if subject is not None:
+        tests = [exp.EQ(this=subject, expression=test) for test in tests]
     return _choice(of, tests, [i.args["true"] for i in node.args["ifs"]], node.args.get("default"))
 
 

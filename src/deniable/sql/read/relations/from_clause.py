@@ -441,7 +441,9 @@ def _project(scope: Scope, select: exp.Select) -> Scope:
     spread = [each for item in select.expressions for each in _spread(scope, item)]
     fields = [_item(scope, item, scope.rows, outputs, i) for i, item in enumerate(spread)]
     names = {e.name: name for name, e in outputs if isinstance(e, Column)}
-    unique = frozenset(names[u] for u in scope.unique) if scope.unique <= names.keys() else frozenset()
+    unique: frozenset[str] = frozenset()
+    if scope.unique <= names.keys():
+        unique = frozenset(names[u] for u in scope.unique)
     relation, exprs = hoisted(scope.relation, [expr for _, expr in outputs])
     items = tuple((name, expr) for (name, _), expr in zip(outputs, exprs, strict=True) if expr is not None)
     return Scope(Project(relation, items), tuple(fields), scope.private, unique)

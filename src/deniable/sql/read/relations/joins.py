@@ -195,7 +195,7 @@ def _marked(scope: Scope, place: int) -> Scope:
     mark = Column(f"_p{place + len(own)}", types.BOOLEAN)
     items: list[tuple[str, Expr]] = [(c.name, c) for c in own]
     items.append((mark.name, Literal(True, types.BOOLEAN)))
-    fields = (replace(f, presence=mark) if f.unit and f.column is None else f for f in scope.fields)
+    fields = [replace(f, presence=mark) if f.unit and f.column is None else f for f in scope.fields]
     return replace(scope, relation=Project(scope.relation, tuple(items)), fields=tuple(fields))
 
 
@@ -285,7 +285,9 @@ def _merged(left: Scope, right: Scope, join: Join, using: frozenset[str]) -> Sco
         theirs = [_of_either(f, using) for f in theirs]
     # Of two public tables the right one was met on its unique columns, or else the left one was.
     on = frozenset(pair[1] for pair in join.on)
-    unique = left.unique if right.unique and right.unique <= on else right.unique
+    unique = right.unique
+    if right.unique and right.unique <= on:
+        unique = left.unique
     private = left.private | right.private
     return Scope(join, (*theirs, *ours), private, frozenset() if private else unique)
 
@@ -293,7 +295,9 @@ def _merged(left: Scope, right: Scope, join: Join, using: frozenset[str]) -> Sco
 def _missing_too(f: Field) -> Field:
     """A column of the side that may be missing: beside rows without a match it is NULL, and so is that side's
     unit, which is therefore not the unit of the row."""
-    values = f.domain if f.domain is None or None in f.domain else (*f.domain, None)
+    values = f.domain
+    if f.domain is not None and None not in f.domain:
+        values = (*f.domain, None)
     return replace(f, domain=values, unit=False, key=None)
 
 

@@ -130,7 +130,9 @@ def date_part(of: NodeReader, part: str, node: exp.Expr) -> Expr:
         return Call("divide", (seconds, Literal(1e6, FLOAT)), FLOAT)
     if part in ("decade", "century"):
         year = Call("date_part", (Literal("year", TEXT), x), INTEGER)
-        dividend = year if part == "decade" else Call("add", (year, Literal(99, INTEGER)), INTEGER)
+        dividend = year
+        if part != "decade":
+            dividend = Call("add", (year, Literal(99, INTEGER)), INTEGER)
         width = Literal(10 if part == "decade" else 100, INTEGER)
         return Call("int_divide", (dividend, width), INTEGER)
     if part not in PARTS:
@@ -223,7 +225,9 @@ def difference(part: str, a: Expr, b: Expr) -> Expr:
     part = unit_name(part)
     if part not in DIFFERENCES:
         refuse(f"DATE_DIFF does not know {shown(part)}.", f"Use {', '.join(DIFFERENCES)}.")
-    to = DATE if part in ("year", "quarter", "month", "week", "day") else TIMESTAMP
+    to = TIMESTAMP
+    if part in ("year", "quarter", "month", "week", "day"):
+        to = DATE
     a, b = (convert(as_time(x, "DATE_DIFF"), to) for x in (a, b))
     return Call("date_diff", (Literal(part, TEXT), a, b), INTEGER)
 

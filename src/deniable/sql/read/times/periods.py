@@ -230,5 +230,6 @@ def _cuts_to_days(node: exp.Expr | None) -> bool:
 
 
 def _moves_by_hours(node: exp.Expr, above: exp.Expr | None) -> bool:
-    periods = [period(interval) for interval in above.find_all(exp.Interval)] if above is not None else []
+    intervals = above.find_all(exp.Interval) if above is not None else ()
+    periods = [period(interval) for interval in intervals]
     return any(interval is not None and interval.micros % DAY for interval in periods)
