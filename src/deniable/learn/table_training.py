@@ -21,7 +21,7 @@ from deniable import accounting, checks
 from deniable.errors import DataError, DeniableError, InvalidParameter
 from deniable.guarantee import Budget, Certificate
 from deniable.learn.convex.descent import Descent
-from deniable.learn.convex.scaled import ScaledRegression
+from deniable.learn.convex.scaled import ScaledRegression, ScaledWeights
 from deniable.learn.convex.tables import LinearTable
 from deniable.learn.sgd.dpsgd import DPSGD
 from deniable.learn.sgd.outcome import Usable
@@ -285,6 +285,9 @@ def _logistic(table: Table, n: int, options: StepOptions, budget: Budget) -> Tab
     def rows(path: Path) -> Any:
         return arrange(*table.read(path))
 
-    return TableTraining(
-        table, run, inner.descent.steps, float(inner.rate), float(inner.lot), rows, linear.fitted
-    )
+    sizes = inner.descent.steps, float(inner.rate), float(inner.lot)
+    return TableTraining(table, run, *sizes, rows, linear.fitted, _usable)
+
+
+def _usable(value: Any) -> Usable | None:
+    return value.usable if isinstance(value, ScaledWeights) else None

@@ -14,6 +14,9 @@ from torch.nn import functional as F
 from deniable.errors import InvalidParameter
 from deniable.learn.clip.attributes import Attributes
 from deniable.learn.clip.batch import Batch
+from deniable.learn.clip.objective import objective
+from deniable.learn.clip.passes import Task, closed
+from deniable.learn.clip.trials.trial import same_alone, still_alone
 from deniable.learn.sgd import DPSGD
 from tests.learn.clip.naive import assert_exact
 from tests.learn.sgd.runs import trainer
@@ -239,3 +242,49 @@ class OwnGradient(nn.Module):
 def test_a_model_that_takes_gradients_itself_goes_one_by_one_and_is_exact() -> None:
     torch.manual_seed(0)
     assert_exact(OwnGradient(), torch.randn(5, 4), torch.randint(0, 2, (5,)), method="one by one")
+
+
+def scaled_by(rule: Callable[[Tensor], Tensor]) -> nn.Module:
+    """A gradient on the way back that other rows of the batch bear on."""
+    return Net(lambda h: hooked(h, rule))
+
+
+def trials_that_find(model: nn.Module, count: int = 30) -> int:
+    """How many of the trials in the middle of a run find that a model mixes its rows."""
+    criterion = objective(nn.CrossEntropyLoss())
+    task = Task(model, criterion, dict(model.named_parameters()))
+    like = Batch((torch.zeros(2, FEATURES), torch.zeros(2, dtype=torch.int64)))
+    return sum(not still_alone(task, closed, like, 12, seed) for seed in range(count))
+
+
+def first_row_only(g: Tensor) -> Tensor:
+    out = g.clone()
+    out[0] += g.sum(0)
+    return out
+
+
+def test_a_trial_in_the_middle_of_a_run_finds_rows_that_mix() -> None:
+    """Whichever rows and spread it happens to take, if all rows mix; else by chance, in some of the trials."""
+    assert trials_that_find(Net(torch.tanh)) == 0
+    assert trials_that_find(scaled_by(summed)) == 30
+    assert trials_that_find(scaled_by(first_row_only)) >= 8
+
+    def where_far(h: Tensor) -> Tensor:
+        return hooked(h, summed) if float(h.detach().abs().min(1).values.max()) > 0.999 else h
+
+    assert 8 <= trials_that_find(Net(where_far)) < 30
+
+
+def test_small_lots_are_tried_on_as_many_rows_and_no_more_at_once() -> None:
+    sizes: list[int] = []
+
+    def note(g: Tensor) -> Tensor:
+        sizes.append(len(g))
+        return g
+
+    model = scaled_by(note)
+    task = Task(model, objective(nn.CrossEntropyLoss()), dict(model.named_parameters()))
+    like = Batch((torch.zeros(2, FEATURES), torch.zeros(2, dtype=torch.int64)))
+    assert same_alone(task, closed, like, (3,))
+    assert sum(size for size in sizes if size > 1) >= 33
+    assert max(sizes) == 3

@@ -298,14 +298,19 @@ class Way:
         length = self.run.length - self._later
         return np.asarray(self.mean if self.averaged == length else self.mean * (length / self.averaged))
 
-    def _tell(self) -> None:
-        """Say if most rows could not be used: from released counts alone."""
+    @property
+    def usable(self) -> Usable | None:
+        """How many rows could be used, of a run that is over: from released counts alone."""
         steps = len(self.counts)
         if not steps or self.taken < self.run.length:
-            return
+            return None
         spread = self.run.noise_multiplier * COUNTED / USABLE / math.sqrt(steps)
-        usable = Usable(math.fsum(self.counts) / steps, spread, float(self.run.lot))
-        if usable.few:
+        return Usable(math.fsum(self.counts) / steps, spread, float(self.run.lot))
+
+    def _tell(self) -> None:
+        """Say if most rows could not be used."""
+        usable = self.usable
+        if usable is not None and usable.few:
             LOG.warning("%s: %s", usable, FEW)
 
     def state(self) -> dict[str, Any]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from deniable.accounting import calibrate_noise
 from deniable.learn.convex.descent import GradientPerturbation, Way
 from deniable.learn.convex.losses import Floats
+from deniable.learn.sgd.outcome import Usable
 from deniable.learn.standardize import PrivateStandardizer
 from deniable.loss import Composed, GaussianNoise, Loss, Number
 from deniable.mechanism import Random
@@ -109,7 +110,7 @@ class ScaledRegression:
     def walk(self, rng: Random) -> ScaledWay:
         return ScaledWay(self, rng)
 
-    def __call__(self, data: Any, *, rng: Random) -> tuple[Scaling, Floats]:
+    def __call__(self, data: Any, *, rng: Random) -> ScaledWeights:
         walk = self.walk(rng)
         for _ in range(self.length):
             walk.walk(data)
@@ -123,6 +124,14 @@ class ScaledRegression:
         rows[:, at] = np.clip((rows[:, at] - scaling.middle) / scaling.reach, -1, 1)
         rows /= self.longest
         return rows
+
+
+class ScaledWeights(NamedTuple):
+    """What a run releases: the scaling, the weights of scaled rows, and how many rows could be used."""
+
+    scaling: Scaling
+    weights: Floats
+    usable: Usable | None
 
 
 class ScaledWay:
@@ -157,8 +166,8 @@ class ScaledWay:
         self._taken += 1
         self.inner.walk(self._rows)
 
-    def result(self) -> tuple[Scaling, Floats]:
-        return self.scaling, self.inner.result()
+    def result(self) -> ScaledWeights:
+        return ScaledWeights(self.scaling, self.inner.result(), self.inner.usable)
 
     def state(self) -> dict[str, Any]:
         scaling = {"middle": self.scaling.middle.tolist(), "reach": self.scaling.reach.tolist()}

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from deniable.learn.convex.descent import Descent, GradientPerturbation
 from deniable.learn.convex.losses import Floats, Logistic
-from deniable.learn.convex.scaled import ScaledRegression, Scaling, scaling_noise
+from deniable.learn.convex.scaled import ScaledRegression, ScaledWeights, Scaling, scaling_noise
 from deniable.learn.sgd.tables import Feature, Table
 from deniable.loss import GaussianNoise, Number
 
@@ -65,9 +65,9 @@ class LinearTable:
     def fitted(self, value: Any) -> tuple[Table, nn.Module]:
         """What was released, as a table with the bounds that its numbers are scaled by, and a layer with one
         output for each class; of two classes the first has score 0."""
-        scaling, weights = value if isinstance(value, tuple) else (None, value)
-        table = self.table if scaling is None else self._narrowed(scaling)
-        return table, self._layer(weights)
+        if isinstance(value, ScaledWeights):
+            return self._narrowed(value.scaling), self._layer(value.weights)
+        return self.table, self._layer(value)
 
     def _narrowed(self, scaling: Scaling) -> Table:
         """u in [−1, 1] by the old bounds is (u − middle)/reach by the new ones."""
