@@ -38,7 +38,7 @@ from deniable.federated.devices.coordinator import Federation
 from deniable.federated.devices.messages import DeviceTask, Message, write_task
 from deniable.federated.devices.transport import Handler
 from deniable.federated.noise.encode import Encoding
-from deniable.federated.noise.placement import UpdateShape, longest_message
+from deniable.federated.noise.placement import UpdateShape, _is_within, longest_message, on_grid
 from deniable.federated.rounds import Rounds, framed
 from deniable.federated.secure_sum import SumClient, SumServer
 from deniable.federated.train import LocalRecipe, Pupil, local_training, parameters_of
@@ -330,3 +330,25 @@ def test_a_norm_that_is_checked_in_integers_does_not_overflow() -> None:
     assert (encoding.sensitivity + math.sqrt(encoding.length)) ** 2 < 2**63
     with pytest.raises(InvalidParameter, match="integers of 64 bits"):
         Encoding(4, 1.0, 2.0**-31)
+
+
+@pytest.mark.parametrize("largest", [5, 1025, 262_367, (1 << 26) - 1, 1 << 26, 1 << 30])
+def test_a_norm_of_whole_numbers_is_compared_without_rounding(largest: int) -> None:
+    """Just at the limit and one beyond it, where double precision alone would not tell them apart."""
+    edge = np.array([largest, 0.0, 0.0, 0.0])
+    assert _is_within(edge, largest)
+    assert not _is_within(np.array([largest, 0.0, 0.0, 1.0]), largest)
+    assert not _is_within(np.array([largest, largest, largest, 1.0]), largest)
+
+
+def test_updates_of_any_size_are_laid_on_the_grid_as_integers_would_have_it() -> None:
+    rng, grid = np.random.default_rng(0), GradientGrid(1.0, 1000)
+    for size in (0.0, 1e-300, 0.3, 1.0, 1.0000001, 7.0, 1e150):
+        update = rng.normal(size=1000)
+        update *= size / np.linalg.norm(update)
+        clipped = update * min(1.0, 1.0 / max(size, 1e-300))
+        expected = np.rint(clipped / float(grid.step)).astype(np.int64)
+        units = on_grid(update, grid)
+        assert units.dtype == np.int64
+        assert np.abs(units - expected).max() <= 1  # the last bit of a factor may turn a half
+        assert int(units @ units) <= grid.sensitivity**2

@@ -78,6 +78,25 @@ def test_a_cell_of_the_tables_is_computed_once(tmp_path: Path, monkeypatch: pyte
     assert fedavg_tables.outcome(replace(cell, paper=1), digits(), tmp_path) == longer
 
 
+def test_the_picture_has_a_plane_for_each_split_and_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = digits()
+    monkeypatch.setattr(fedavg_tables, "load", lambda name: None)
+    monkeypatch.setattr(mcmahan.Digits, "of", lambda images: data)
+    cells = [replace(cell, most=1, every=1) for cell in fedavg_tables.DEFAULT[1:17:5]]
+    report = fedavg_tables.report(cells, tmp_path, quiet)
+    assert [cell.panel for cell in cells] == [
+        "2NN, IID, B = 10",
+        "2NN, IID, B = ∞",
+        "2NN, shards, B = 10",
+        "2NN, shards, B = ∞",
+    ]
+    assert {cell.curve for cell in cells} == {"C = 0.1"}
+    assert [row[4] for row in report.rows] == ["> 1"] * 4
+    assert report.figure.stat().st_size > 10_000
+
+
 def test_a_cell_that_was_not_played_out_says_so() -> None:
     cell = fedavg_tables.TableCell("2NN", "IID", 0.1, 1, None, None, (0.1,), 7)
     early = fedavg_tables.TrainingOutcome(0.1, None, {5: 0.5}, 7, 1.2)

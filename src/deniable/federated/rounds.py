@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import math
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 from deniable.federated import progress
 from deniable.federated.data.clients import Clients, Indices
 from deniable.federated.noise.encode import Floats
-from deniable.federated.noise.placement import Correlated, as_floats, bounded
+from deniable.federated.noise.placement import Correlated, as_floats
 from deniable.federated.simulation import move
 from deniable.federated.train import Pupil, Trainers, parameters_of
 from deniable.federated.train.recipe import flat
@@ -137,10 +138,13 @@ class Rounds:
 def framed(run: FedAvg, update: Floats, bound: float, rows: int) -> Floats:
     """An update in units of the clip, clipped, and then weighted by the client's number of rows; with an
     adaptive clip, and whether its norm was within it, with the same weight."""
-    vector = bounded(update / bound, 1.0)
+    norm = float(np.linalg.norm(update))
+    vector = np.zeros_like(update)
+    if math.isfinite(norm):
+        vector = update / max(norm, bound)
     if run.adaptive is not None:
-        within = 1.0 if float(np.linalg.norm(update)) <= bound else -1.0
-        vector = np.append(vector, within * run.count_scale(run.multiplier))
+        flag = run.count_scale(run.multiplier)
+        vector = np.append(vector, [flag, -flag][not norm <= bound])  # no number is not within the clip
     weight = run.weights.weight(rows)
     if weight == 1.0:
         return vector

@@ -97,7 +97,7 @@ def simulate(
         mean: MeanUpdate = Averaging(criterion, training)
         if scaffold:
             mean = Scaffold(model, criterion)
-        simulation = Simulation(model, data, mean, recipe, share=share, server=server, seed=seed)
+        simulation = PlainRounds(model, data, mean, recipe, share=share, server=server, seed=seed)
         saving = Saving(checkpoint, simulation)
         while simulation.taken < rounds and not simulation.has_reached(target):
             begin = time.process_time()
@@ -112,7 +112,7 @@ def simulate(
     return Simulated(simulation.model, simulation.scores, simulation.taken, simulation.seconds)
 
 
-class Simulation:
+class PlainRounds:
     """A model in training without noise, after `taken` rounds."""
 
     def __init__(
@@ -180,7 +180,7 @@ class Simulation:
 class Saving:
     """Saves a simulation now and then, and takes it up where the file has it."""
 
-    def __init__(self, path: str | Path | None, simulation: Simulation) -> None:
+    def __init__(self, path: str | Path | None, simulation: PlainRounds) -> None:
         self._path, self._simulation = path and Path(path), simulation
         self._last = time.process_time()
         if self._path and self._path.exists():

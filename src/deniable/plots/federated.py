@@ -7,13 +7,44 @@ from pathlib import Path
 
 import numpy as np
 
-from deniable.plots import COLOURS, axes, save
+from deniable.plots import COLOURS, axes, empty, save, styled
 
 
 def by_round(scores: Sequence[float], *, title: str, path: Path) -> Path:
     """Accuracy on public rows, in per cent, after each round."""
     picture, plane = axes(title=title, x="round", y="accuracy on public rows (%)")
     plane.plot(range(1, len(scores) + 1), [100 * score for score in scores], color=COLOURS[0], linewidth=1.8)
+    return save(picture, path)
+
+
+def tables(
+    panels: Mapping[str, Mapping[str, Mapping[int, float]]],
+    targets: Mapping[str, float],
+    *,
+    title: str,
+    path: Path,
+) -> Path:
+    """A plane for each panel, with accuracy in per cent by round, the best so far, on a logarithmic axis. Its
+    target is a dashed line."""
+    rows = -(-len(panels) // 2)
+    picture = empty(9.0, 0.4 + 3.0 * rows)
+    picture.suptitle(title, x=0.01, ha="left", fontsize=11)
+    for i, (name, curves) in enumerate(panels.items()):
+        plane = picture.add_subplot(rows, 2, i + 1)
+        styled(plane)
+        plane.set_title(name, loc="left", fontsize=10)
+        plane.axhline(100 * targets[name], linestyle="--", color="grey", linewidth=1)
+        for k, (curve, scores) in enumerate(curves.items()):
+            numbers = sorted(scores)
+            best = np.maximum.accumulate([100 * scores[number] for number in numbers])
+            plane.plot(
+                numbers, best, color=COLOURS[k % 8], label=curve, linewidth=1.6, marker=".", markersize=3
+            )
+        plane.set_xscale("log")
+        plane.set_ylim(80, 100)
+        plane.set_xlabel("round")
+        plane.set_ylabel("accuracy (%)")
+        plane.legend(frameon=False, fontsize=8, loc="lower right")
     return save(picture, path)
 
 

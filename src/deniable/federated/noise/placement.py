@@ -102,11 +102,41 @@ def bounded(update: Floats, clip: float) -> Floats:
 def on_grid(update: Floats, grid: GradientGrid) -> Integers:
     """The clipped update in grid units, its norm checked in integers: nothing of floating point bears on
     it."""
-    scale, largest = _measures(grid)
-    units: Integers = np.rint(bounded(update, grid.clip) * scale).astype(np.int64)
-    if int(units @ units) > largest**2:
-        return np.zeros_like(units)
+    units: Integers = _whole(update, grid, np.empty(len(update))).astype(np.int64)
     return units
+
+
+def _whole(update: Floats, grid: GradientGrid, room: Floats) -> Floats:
+    """The same as whole numbers in double precision, in the memory of `room`."""
+    scale, largest = _measures(grid)
+    norm = float(np.linalg.norm(update))
+    if math.isfinite(norm):
+        np.multiply(update, scale * (grid.clip / max(norm, grid.clip)), out=room)
+        np.rint(room, out=room)
+    if not math.isfinite(norm) or not _is_within(room, largest):
+        room.fill(0)
+    return room
+
+
+def _is_within(units: Floats, largest: int) -> bool:
+    """Whether the norm of whole numbers is at most `largest`.
+
+    Squares that add up to less than 2⁵³ do so without rounding; what passes 2⁵³, rounded or not, is far above
+    the square of a number below 2²⁶. Only vectors of ten thousand million numbers have longer norms.
+    """
+    if largest < 1 << 26:
+        return float(units @ units) <= largest**2
+    integers = units.astype(np.int64)
+    return int(integers @ integers) <= largest**2
+
+
+def _sum_on_grid(updates: Iterable[Floats], grid: GradientGrid) -> tuple[Integers, int]:
+    """The sum of clipped updates in grid units, and how many they are."""
+    units, room, count = np.zeros(grid.dimension, np.int64), np.empty(grid.dimension), 0
+    for update in updates:
+        np.add(units, _whole(update, grid, room), out=units, casting="unsafe")
+        count += 1
+    return units, count
 
 
 def longest_message(grid: GradientGrid, multiplier: float) -> float:
@@ -152,9 +182,7 @@ class Central:
         grid = GradientGrid(shape.clip, shape.dimension)
 
         def total(updates: Iterable[Floats], silent: int = 0) -> Floats:
-            units = np.zeros(shape.dimension, np.int64)
-            for update in updates:
-                units += on_grid(update, grid)
+            units, _ = _sum_on_grid(updates, grid)
             return grid.noisy(torch.from_numpy(units), multiplier, rng).numpy()
 
         return total
@@ -191,13 +219,9 @@ class OnClient:
         sigma = float(grid.loss(multiplier).sigma)
 
         def total(updates: Iterable[Floats], silent: int = 0) -> Floats:
-            units = np.zeros(shape.dimension, np.int64)
-            answers = silent
-            for update in updates:
-                units += on_grid(update, grid)
-                answers += 1
-            if answers:
-                units += _joint(sigma, answers).draw(rng, shape.dimension)
+            units, speakers = _sum_on_grid(updates, grid)
+            if speakers + silent:
+                units += _joint(sigma, speakers + silent).draw(rng, shape.dimension)
             return units * float(grid.step)
 
         return total

@@ -23,7 +23,7 @@ FEW_CHANNELS = 4
 """Up to so many input channels patches are faster than the library's convolution."""
 
 
-class Link(Protocol):
+class TrainingLink(Protocol):
     """One layer. `back` gets gradients that already hold the learning rate, moves its
     weights, and hands gradients on."""
 
@@ -33,7 +33,7 @@ class Link(Protocol):
 
 
 @dataclass
-class Patches:
+class PatchLink:
     """The first convolution: each window is a row, and the kernel a matrix (window, channels). It hands
     nothing on."""
 
@@ -91,7 +91,7 @@ def _windows(padded: torch.Size, kernel: tuple[int, int, int], out: tuple[int, i
 
 
 @dataclass
-class Convolution:
+class ConvolutionLink:
     """Any other convolution, by the library, with channels first."""
 
     weight: Tensor
@@ -121,7 +121,7 @@ class Convolution:
 
 
 @dataclass
-class Linear:
+class LinearLink:
     weight: Tensor
     bias: Tensor | None
     x: Tensor | None = None
@@ -140,7 +140,7 @@ class Linear:
 
 
 @dataclass
-class Relu:
+class ReluLink:
     """In the memory of what it is given: no link keeps what it handed on."""
 
     out: Tensor | None = None
@@ -160,7 +160,7 @@ class Relu:
 
 
 @dataclass
-class Pool:
+class PoolLink:
     settings: tuple[Any, ...]
     x: Tensor | None = None
     places: Tensor | None = None
@@ -180,7 +180,7 @@ class Pool:
 
 
 @dataclass
-class Flatten:
+class FlattenLink:
     shape: torch.Size | None = None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -228,7 +228,12 @@ class Convolutional:
             yield flat(weights).sub_(start)
 
     def _train(
-        self, links: list[Link], weights: list[Tensor], start: Tensor, pupil: Pupil, recipe: LocalRecipe
+        self,
+        links: list[TrainingLink],
+        weights: list[Tensor],
+        start: Tensor,
+        pupil: Pupil,
+        recipe: LocalRecipe,
     ) -> None:
         if not len(pupil.x):
             return
@@ -249,23 +254,23 @@ class Convolutional:
             factor * (own - origin) for own, origin in zip(weights, unflat(start, self.shapes), strict=True)
         ]
 
-    def _links(self, weights: list[Tensor]) -> Iterator[Link]:
+    def _links(self, weights: list[Tensor]) -> Iterator[TrainingLink]:
         waiting = iter(weights)
-        later: list[Link] = []
+        later: list[TrainingLink] = []
         for k, module in enumerate(self.modules):
             if (
                 isinstance(module, nn.ReLU)
                 and k + 1 < len(self.modules)
                 and isinstance(self.modules[k + 1], nn.MaxPool2d)
             ):
-                later.append(Relu())
+                later.append(ReluLink())
                 continue
             yield _link(module, waiting, first=k == 0)
             yield from later
             later.clear()
 
 
-def _step(links: list[Link], x: Tensor, y: Tensor, learning_rate: float) -> None:
+def _step(links: list[TrainingLink], x: Tensor, y: Tensor, learning_rate: float) -> None:
     out = x
     for link in links:
         out = link.forward(out)
@@ -282,18 +287,18 @@ def _known(module: nn.Module) -> bool:
     return is_flatten(module) or type(module) in (nn.Linear, nn.ReLU)
 
 
-def _link(module: nn.Module, weights: Iterator[Tensor], *, first: bool) -> Link:
+def _link(module: nn.Module, weights: Iterator[Tensor], *, first: bool) -> TrainingLink:
     match module:
         case nn.Conv2d():
             return _convolution(module, weights, first)
         case nn.Linear():
-            return Linear(*_own(module, weights))
+            return LinearLink(*_own(module, weights))
         case nn.MaxPool2d():
             settings = (module.kernel_size, module.stride, module.padding, module.dilation, module.ceil_mode)
-            return Pool(tuple(_pair(value) for value in settings))
+            return PoolLink(tuple(_pair(value) for value in settings))
         case nn.Flatten():
-            return Flatten()
-    return Relu()
+            return FlattenLink()
+    return ReluLink()
 
 
 def _own(module: nn.Conv2d | nn.Linear, weights: Iterator[Tensor]) -> tuple[Tensor, Tensor | None]:
@@ -304,13 +309,13 @@ def _own(module: nn.Conv2d | nn.Linear, weights: Iterator[Tensor]) -> tuple[Tens
     return weight, next(weights)
 
 
-def _convolution(module: nn.Conv2d, weights: Iterator[Tensor], first: bool) -> Link:
+def _convolution(module: nn.Conv2d, weights: Iterator[Tensor], first: bool) -> TrainingLink:
     weight, bias = _own(module, weights)
     if first and _is_patched(module):
         top, left = _pair(module.padding)
-        return Patches(weight, bias, (top, left))
+        return PatchLink(weight, bias, (top, left))
     settings = (module.stride, module.padding, module.dilation, False, (0, 0), module.groups)
-    return Convolution(weight, bias, settings)
+    return ConvolutionLink(weight, bias, settings)
 
 
 def _is_patched(module: nn.Module) -> bool:

@@ -151,7 +151,7 @@ class Room:
 
 
 @dataclass(frozen=True)
-class Weights:
+class StackWeights:
     """All weights of a stack, by layer, and those that the clients were sent."""
 
     parts: list[Tensor]
@@ -211,7 +211,7 @@ class Stacked:
         longest = max(len(pupil.x) for pupil in pupils)
         rows_at_once = size * max(1, LESSON // (width * size * self.layers[0].shape[1]))
         room = self._room(start, width, rows_at_once)
-        weights = Weights(
+        weights = StackWeights(
             [part for dense in room.chain for part in dense.parts],
             [part for layer in self.layers for part in layer.parts_of(start)],
         )
