@@ -51,12 +51,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("first", "then"), ORDERS)
-def test_what_was_released_of_other_data_is_not_shown(folder: Path, first: str, then: str) -> None:
+def test_what_was_released_of_another_version_is_not_shown(folder: Path, first: str, then: str) -> None:
     with opened(folder) as curator:
         before = numbers(curator.sql(first, epsilon=1))
         assert curator.preview(then, epsilon=1).free
     write(folder / "t.parquet", 3000)
-    with opened(folder) as curator:
+    with opened(folder, version="2") as curator:
         assert not curator.preview(then, epsilon=1).free
         answer = curator.sql(then, epsilon=1)
         assert not answer.again

@@ -82,17 +82,20 @@ SCHEMA = Schema((TableInfo("t", (ColumnInfo("p", types.INTEGER), ColumnInfo("x",
 
 
 @pytest.fixture(scope="module", params=ENGINES)
-def taken(request: pytest.FixtureRequest) -> Any:
-    """What every pattern takes of every text, in one statement: Spark takes a second for each."""
+def engine(request: pytest.FixtureRequest) -> Any:
     table = pa.table({"p": pa.array(range(len(TEXTS)), pa.int64()), "x": pa.array(TEXTS, pa.string())})
-    engine = opened(request.param, {"t": table}, SCHEMA)
+    return opened(request.param, {"t": table}, SCHEMA)
+
+
+@pytest.fixture(scope="module")
+def taken(engine: Any) -> Any:
+    """What every pattern takes of every text, in one statement: Spark takes a second for each."""
     calls = [
         f"regexp_extract(x, '{pattern}', {group}) AS e{i}" for i, (pattern, group) in enumerate(PATTERNS)
     ]
     counts = ", ".join(f"COUNT(e{i})" for i in range(len(PATTERNS)))
     query = check(f"SELECT {counts} FROM (SELECT {', '.join(calls)} FROM t) s", SCHEMA, Unit.column("p"))
     lines = rows(engine, relations.relation(query.relation, engine.dialect))
-    engine.close()
     return {int(line[0]): line[1:] for line in lines}
 
 
