@@ -3,8 +3,8 @@
     DENIABLE_DATA=… python benchmarks/clamps.py           writes docs/benchmarks.md
     DENIABLE_DATA=… python benchmarks/clamps.py --print   prints only
 
-Nine columns of five tables, ε = 1, 20 runs: the mean of |answer − real answer| as a share of the real answer, where the bound on a
-person's rows is chosen privately too, and where eight rows count.
+Nine columns of five tables, ε = 1, 20 runs: the mean of |answer − real answer| as a share of the real answer, where the bound
+on a person's rows is chosen privately too, and where eight rows count.
 """
 
 from __future__ import annotations

@@ -85,6 +85,12 @@ SCALARS: tuple[Function, ...] = (
         "holds; '' where "
         "there is none",
     ),
+    Function(
+        "regexp_replace",
+        "regexp_replace(a, 'p', 'b' [, 'g'])",
+        "the first match of such a pattern (with 'g' every one) replaced, `\\\\1` being what its first bracket holds, then "
+        "cut to 1,024 characters; 'i' folds ASCII letters",
+    ),
     Function("lower", "lower(a)", "ASCII letters made small"),
     Function("upper", "upper(a)", "ASCII letters made large"),
     Function("length", "length(a), len(a)", "number of characters (code points)"),
@@ -250,7 +256,7 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(
         ("random", "rand", "uuid", "gen_random_uuid", "setseed", "nextval", "hash", "md5", "sha256"), _CHANCE
     ),
-    **dict.fromkeys(("regexp_replace", "glob", "regexp_split", "string_split", "split"), _PATTERN),
+    **dict.fromkeys(("glob", "regexp_split", "string_split", "split"), _PATTERN),
     **dict.fromkeys(
         (
             "unnest",
@@ -295,9 +301,7 @@ REFUSED: dict[str, str] = {
     ),
     **dict.fromkeys(("strptime", "try_strptime"), _CAST),
     "make_date": "Write CAST(date_trunc('month', x) AS DATE), or a literal such as DATE '2026-01-31'.",
-    "regr_slope": "Write COVAR_POP(y, x) / VAR_POP(x).",
-    "regr_r2": "Write CORR(y, x) * CORR(y, x).",
-    **dict.fromkeys(("covar_samp", "skewness", "kurtosis", "product"), _MIX),
+    **dict.fromkeys(("skewness", "kurtosis", "product"), _MIX),
     **dict.fromkeys(("reservoir_quantile", "quantile"), "Use QUANTILE_CONT(x, 0.9)."),
     "histogram": "Write SELECT bucket(x, [0, 10, 20]), COUNT(*) … GROUP BY 1.",
     "error": "An error would tell of the data; every expression must have a value.",

@@ -279,7 +279,6 @@ SELECT date_part('year', age(DATE '2024-01-01', birth_date)) AS age, COUNT(*) FR
 
 SELECT split_part(email, '@', 2) AS domain, COUNT(*) FROM people GROUP BY domain ORDER BY 2 DESC LIMIT 25
 
--- missing: REGEXP_REPLACE is not answered
 SELECT regexp_replace(email, '^.*@', '') AS domain, COUNT(*) AS n FROM people GROUP BY 1
 
 SELECT CASE WHEN email ILIKE '%@gmail.com' THEN 'gmail' WHEN email ILIKE '%@yahoo.%' THEN 'yahoo' ELSE 'other' END AS mail, COUNT(*) FROM people GROUP BY 1

@@ -220,7 +220,6 @@ SELECT AVG(LEAST(GREATEST(CAST(notes->>'bmi' AS DOUBLE), 10), 60)) AS bmi FROM s
 
 SELECT DATE_PART('month', admitted) AS month, diagnosis, COUNT(*) AS n FROM stays GROUP BY CUBE (month, diagnosis)
 
--- missing: REGR_SLOPE is not answered
 SELECT CORR(days, cost), REGR_SLOPE(cost, days) FROM stays
 
 SELECT w.building, SUM(s.cost) AS cost, SUM(s.cost) / SUM(s.days) AS per_day FROM stays s NATURAL JOIN wards w GROUP BY w.building

@@ -134,10 +134,13 @@ def _nulls(query: Query, table: pa.Table) -> list[str]:
 
 
 def _null(query: Query, index: int) -> str:
-    own, total = "the rows that have no value there, a group like any other", "the total over all its values"
+    own = "the rows that have no value there, a group like any other"
     domain = query.keys[index].domain
     if all(index in group for group in query.sets):
         return own
+    total = "the total over all its values"
+    if domain is not None:
+        total += " that are on its public list (rows with any other are left out)"
     if domain is not None and None not in domain:
         return total
     return f"{total}, or {own}"

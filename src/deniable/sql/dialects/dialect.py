@@ -237,8 +237,9 @@ class Dialect(Readings):
         return f"strpos({text}, {part})"
 
     @abstractmethod
-    def replaced(self, text: str, pattern: str, by: str) -> str:
-        r"""Every place where a pattern is found, with something else there; \1 is its first group."""
+    def replaced(self, text: str, pattern: str, by: str, *, first: bool = False) -> str:
+        r"""Every place where a pattern is found, or the `first`, with something else there; \1 is its first
+        group, \\ a backslash."""
 
     @abstractmethod
     def json_text(self, text: str, key: str) -> str:

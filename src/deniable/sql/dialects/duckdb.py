@@ -70,8 +70,9 @@ class DuckDB(Dialect):
     def ends_with(self, text: str, end: str) -> str:
         return f"ends_with({text}, {end})"
 
-    def replaced(self, text: str, pattern: str, by: str) -> str:
-        return f"regexp_replace({text}, {self.text(pattern)}, {self.text(by)}, 'g')"
+    def replaced(self, text: str, pattern: str, by: str, *, first: bool = False) -> str:
+        option = "c" if first else "g"
+        return f"regexp_replace({text}, {self.text(pattern)}, {self.text(by)}, '{option}')"
 
     def json_text(self, text: str, key: str) -> str:
         # It raises on what is not JSON: no such text comes here, and if one did it would be NULL.

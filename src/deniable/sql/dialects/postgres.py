@@ -121,8 +121,9 @@ class Postgres(Dialect):
     def contains(self, text: str, part: str) -> str:
         return f"(strpos({text}, {part}) > 0)"
 
-    def replaced(self, text: str, pattern: str, by: str) -> str:
-        return f"regexp_replace(({text}) COLLATE \"C\", {self.text(pattern)}, {self.text(by)}, 'g')"
+    def replaced(self, text: str, pattern: str, by: str, *, first: bool = False) -> str:
+        option = "" if first else "g"
+        return f"regexp_replace(({text}) COLLATE \"C\", {self.text(pattern)}, {self.text(by)}, '{option}')"
 
     def json_text(self, text: str, key: str) -> str:
         return f"(CAST({text} AS json) ->> {self.text(key)})"

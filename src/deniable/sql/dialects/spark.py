@@ -95,9 +95,12 @@ class Spark(Dialect):
     def position(self, text: str, part: str) -> str:
         return f"instr({text}, {part})"
 
-    def replaced(self, text: str, pattern: str, by: str) -> str:
-        group = by.replace("\\1", "$1")
-        return f"regexp_replace({text}, {self.text(self._exact(pattern))}, {self.text(group)})"
+    def replaced(self, text: str, pattern: str, by: str, *, first: bool = False) -> str:
+        # It replaces every match: the first one is matched together with all that stands before it.
+        before = r"(?s)^(.*?)" if first else ""
+        shape = before + self._exact(pattern)
+        filled = ("$1" if first else "") + _java_replacement(by, 1 if first else 0)
+        return f"regexp_replace({text}, {self.text(shape)}, {self.text(filled)})"
 
     def json_text(self, text: str, key: str) -> str:
         return f"get_json_object({text}, {self.text(f'$.{key}')})"
@@ -203,6 +206,17 @@ class Spark(Dialect):
 
     def timestamp(self, x: str) -> str:
         return f"CAST({x} AS TIMESTAMP_NTZ)"
+
+
+def _java_replacement(by: str, shift: int) -> str:
+    r"""\1 as $1, and a dollar sign as it is."""
+
+    def part(match: re.Match[str]) -> str:
+        if match[0] == "$":
+            return r"\$"
+        return match[0] if match[1] == "\\" else f"${int(match[1]) + shift}"
+
+    return re.sub(r"\\(\\|\d)|\$", part, by)
 
 
 SPARK = Spark()

@@ -218,7 +218,7 @@ class _Planner:
         return Classes(class_edges(self.unit.max_rows), noise(sensitivity, self.shares.reserved))
 
     def _value_bounds(self) -> Iterator[ValueBounds]:
-        sensitivity = counted(self.footprint.limit.unit_total, replace=self.unit.replace, single=False)
+        sensitivity = counted(self.footprint.limit.total, replace=self.unit.replace, single=False)
         for measure in self.missing:
             yield ValueBounds(measure, laplace(sensitivity, self.epsilon * SHARE))
 

@@ -351,6 +351,7 @@ ALLOWED: dict[type[exp.Expr], set[str]] = {
     exp.SplitPart: {"this", "delimiter", "part_index"},
     exp.StrPosition: {"this", "substr"},
     exp.RegexpExtract: {"this", "expression", "group", "null_if_pos_overflow"},
+    exp.RegexpReplace: {"this", "expression", "replacement", "modifiers", "single_replace"},
     exp.Pad: {"this", "expression", "fill_pattern", "is_left"},
     exp.Pi: set(),
     exp.DateAdd: {"this", "expression", "unit"},

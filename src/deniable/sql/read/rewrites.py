@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from sqlglot import expressions as exp
 
+from deniable.sql.read.regressions import expanded
+
 MOST_NODES = 20_000
 """How much a text may grow where a word is short for many."""
 
 
 def rewritten(tree: exp.Expr) -> exp.Expr:
     """The same query in fewer words."""
+    expanded(tree)
     for node in list(tree.find_all(exp.Corr, exp.CovarPop)):
         if not isinstance(node.parent, (exp.Filter, exp.Window)):
             node.replace(_together(node))

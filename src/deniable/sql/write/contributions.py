@@ -116,11 +116,6 @@ class Limit:
         return self.rows * self.one
 
     @property
-    def unit_total(self) -> int:
-        """What all rows of one unit weigh at most where each unit counts as one (`by_units`)."""
-        return TOTAL if self.by_unit else self.total
-
-    @property
     def tells(self) -> bool:
         """Whether there are weights of what the bound leaves out."""
         return self.by_unit and self.bounded and self.most > self.rows
@@ -193,13 +188,14 @@ def weighted(text: str, limit: Limit, condition: str, dialect: Dialect) -> tuple
 
 
 def by_units(text: str, limit: Limit, dialect: Dialect) -> tuple[str, str]:
-    """The same where each unit counts as one, its rows by equal shares: n·⌊TOTAL/n⌋ ≤ TOTAL. Of stored weights,
-    which sum to at most rows·ONE, each ⌊w·(TOTAL/ONE)/rows⌋."""
-    if limit.by_unit and limit.stored:
-        source, stored = weighted(text, limit, "", dialect)
-        return source, dialect.quotient(f"({stored} * {TOTAL // ONE})", whole(limit.rows))
-    each = replace(limit, rows=1, one=TOTAL, most=0) if limit.by_unit else limit
-    return weighted(text, each, "", dialect)
+    """The same where each unit counts as one, for limit.total, its n rows by equal shares: n·⌊total/n⌋, or, of what
+    would not fit in a weight, n·⌊one/n⌋·rows; both are at most the total. Stored weights stay: they sum to no
+    more."""
+    if not limit.by_unit or limit.stored:
+        return weighted(text, limit, "", dialect)
+    one, times = (limit.total, 1) if limit.total <= TOTAL else (limit.one, limit.rows)
+    source, share = weighted(text, replace(limit, rows=1, one=one, most=0), "", dialect)
+    return source, f"{share} * {whole(times)}"
 
 
 def sized(text: str, condition: str, dialect: Dialect) -> tuple[str, str]:

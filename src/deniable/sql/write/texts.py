@@ -93,6 +93,13 @@ def regexp_extract(call: Call, args: list[str], dialect: Dialect) -> str:
     return dialect.extracted(args[0], _value(call, 1), int(_value(call, 2)))
 
 
+def regexp_replace(call: Call, args: list[str], dialect: Dialect) -> str:
+    by = _value(call, 2)
+    text = dialect.replaced(args[0], _value(call, 1), by, first="g" not in _value(call, 3))
+    # A bracket's number stands for at most the length of the match.
+    return _cut(text, call.args[0].type.length * max(1, len(by)), call.type)
+
+
 def like(call: Call, args: list[str], dialect: Dialect) -> str:
     return f"({args[0]} LIKE {args[1]} ESCAPE '!')"
 
@@ -368,6 +375,7 @@ RULES: dict[str, Rule] = {
     "pad": pad,
     "regexp": regexp,
     "regexp_extract": regexp_extract,
+    "regexp_replace": regexp_replace,
     "like": like,
     "starts_with": starts_with,
     "ends_with": ends_with,

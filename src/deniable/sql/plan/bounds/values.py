@@ -27,7 +27,7 @@ class ValueBounds:
     stand out of the noise, and those next to them that nearly do.
 
     Guarantee: that of `noise`, on the weights in the cells: those of a unit are non-negative and sum to at
-               most `Limit.unit_total`, however many rows of it count.
+               most `Limit.total`, whether it has few rows or many.
     Assumes:   what `noise` assumes.
     Error:     a cell of fewer units than twice the threshold may be missed, and its values are clamped; with
                probability 0.999 no empty cell is taken but one next to the others, in 1 of 100 runs.

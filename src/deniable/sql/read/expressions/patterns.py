@@ -26,6 +26,8 @@ _SIGNS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 _TIMES: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _REPETITION = re.compile(r"[*+?]|\{(0|[1-9][0-9]{0,2})(,(0|[1-9][0-9]{0,2})?)?\}")
 """Without leading zeros: RE2 reads x{03} as five characters, the others as three times x."""
+_MOST_BRACKETS = 8
+"""So that a number of one digit means a bracket in all engines, one more in front of it included."""
 _ALL = frozenset(range(256))
 _OTHER = 255
 """Stands for every character beyond Latin-1."""
@@ -55,18 +57,42 @@ def part_pattern(given: str, group: int) -> tuple[str, int]:
     """A pattern that matches a text in one way only, and the number of the bracket `group` of it, 0 for all
     of the match.
 
-    RE2 and Java take the first way to match, PostgreSQL the longest. Here there is one from each place: no
+    RE2 and Java take the first way to match, PostgreSQL the longest. Here these are one from each place: there are no
     alternatives, and what may match more or less of a text cannot begin what follows it. So as many as can be
-    are taken, for with fewer the next character is one that nothing which follows begins with."""
+    are taken, for with fewer the next character is one that nothing which follows begins with. Or only one part
+    may match more or less: then the first way, which takes as much of it as it can, is the longest."""
     if len(given) > 256:
         refuse("A pattern has at most 256 characters.")
     reader = _Reader(given, fold=False, one_way=True)
-    piece = reader.choice(outer=True)
-    if reader.rest:
-        _refuse("a bracket that is not opened")
+    piece = reader.one_way_piece()
     if group > len(reader.brackets):
         refuse(f"The pattern has {len(reader.brackets)} brackets, and number {group} is asked for.")
     return piece.text, 0 if group == 0 else reader.brackets[group - 1]
+
+
+def replacement(given: str, by: str, *, fold: bool) -> tuple[str, str]:
+    """A pattern that matches in one way only, and never nothing (engines go on from there by different rules), and
+    what stands for a match: `\\1` is what its first bracket holds, `\\\\` a backslash."""
+    if max(len(given), len(by)) > 256:
+        refuse("A pattern and what replaces it have at most 256 characters.")
+    reader = _Reader(given, fold=fold, one_way=True)
+    piece = reader.one_way_piece()
+    if piece.empty:
+        _refuse("nothing that must be there, where its place is to be filled,")
+    if reader.opened > _MOST_BRACKETS:
+        _refuse(f"more than {_MOST_BRACKETS} brackets, where its place is to be filled,")
+    return piece.text, re.sub(r"\\(.?)", lambda part: _reference(part[1], reader.brackets), by, flags=re.S)
+
+
+def _reference(sign: str, brackets: Sequence[int]) -> str:
+    if sign == "\\":
+        return "\\\\"
+    if not sign.isdigit() or not 1 <= int(sign) <= len(brackets):
+        refuse(
+            f"\\{sign} in what replaces a pattern is not answered.",
+            f"It has {len(brackets)} brackets: \\1 is the first. A backslash is written twice.",
+        )
+    return f"\\{brackets[int(sign) - 1]}"
 
 
 def pattern(given: str, *, fold: bool = False) -> Pattern:
@@ -102,9 +128,18 @@ class _Reader:
 
     def __init__(self, given: str, fold: bool, *, one_way: bool = False) -> None:
         self.rest, self.fold, self.pieces, self.one_way = given, fold, 0, one_way
-        self.opened = 0
+        self.opened, self.varying, self.shares = 0, 0, False
         self.brackets: list[int] = []
         """The numbers, among all that are written anew, of those that the pattern counts."""
+
+    def one_way_piece(self) -> _Piece:
+        """The whole pattern."""
+        piece = self.choice(outer=True)
+        if self.rest:
+            _refuse("a bracket that is not opened")
+        if self.shares and self.varying > 1:
+            _refuse("a part that may end where the next one begins, of which a part is to be taken,")
+        return piece
 
     def take(self) -> str:
         sign, self.rest = self.rest[:1], self.rest[1:]
@@ -131,7 +166,7 @@ class _Reader:
             if self.pieces > MOST:
                 _refuse("so many pieces")
         if self.one_way:
-            _check_one_way(pieces)
+            self.shares |= _shares(pieces)
         else:
             _check_repetitions(pieces)
         return _Piece(
@@ -172,6 +207,7 @@ class _Reader:
             self.take()
             if inside.endless:
                 _refuse("a repetition of a repetition")
+            self.varying += 1
             inside = _Piece(f"({inside.text})?", inside.first, empty=True, loose=inside.loose | inside.first)
         else:
             inside = replace(inside, text=f"({inside.text})")
@@ -247,6 +283,7 @@ class _Reader:
             _refuse("such a repetition")
         varies = high is None or (low < high and high > 8)
         loose = of.first if low != high else frozenset()
+        self.varying += low != high
         return _Piece(of.text + match[0], of.first, low == 0, varies, loose)
 
 
@@ -260,11 +297,10 @@ def _following(pieces: list[_Piece]) -> frozenset[int]:
     return first
 
 
-def _check_one_way(pieces: list[_Piece]) -> None:
-    """Nothing is tried twice from one place, so that the repetitions may be many."""
-    for at, piece in enumerate(pieces):
-        if piece.loose & _following(pieces[at + 1 :]):
-            _refuse("a part that may end where the next one begins, of which a part is to be taken,")
+def _shares(pieces: list[_Piece]) -> bool:
+    """Whether a part may end where the next one begins. If none does, nothing is tried twice from one place, so that
+    the repetitions may be many."""
+    return any(piece.loose & _following(pieces[at + 1 :]) for at, piece in enumerate(pieces))
 
 
 def _check_repetitions(pieces: list[_Piece]) -> None:

@@ -9,7 +9,7 @@ from sqlglot import expressions as exp
 
 from deniable.sql import types
 from deniable.sql.read.expressions.coercion import NodeReader, a_text, convert, negation, string, whole
-from deniable.sql.read.expressions.patterns import part_pattern, pattern
+from deniable.sql.read.expressions.patterns import part_pattern, pattern, replacement
 from deniable.sql.read.parse import refuse
 from deniable.sql.tree import Call, Expr, Kind, Literal
 from deniable.sql.types import BOOLEAN, INTEGER, TEXT
@@ -203,6 +203,19 @@ def _extract(of: NodeReader, node: exp.Expr) -> Expr:
     )
 
 
+def _replace_pattern(of: NodeReader, node: exp.Expr) -> Expr:
+    """regexp_replace(a, 'p', 'b' [, 'g']): the first place where a pattern is found, or with 'g' every one."""
+    x = a_text(of(node.this), "REGEXP_REPLACE")
+    modifiers = node.args.get("modifiers")
+    flags = "" if modifiers is None else string(modifiers, "The options of a pattern")
+    if not set(flags) <= set("gic"):
+        refuse("The options of a pattern are not answered, 'g' and 'i' excepted.")
+    given = string(node.args["expression"], "A pattern")
+    shape, by = replacement(given, string(node.args.get("replacement"), "REGEXP_REPLACE"), fold="i" in flags)
+    literals = (Literal(part, types.text(max(1, len(part)))) for part in (shape, by, flags.strip("ic")))
+    return Call("regexp_replace", (x, *literals), types.text(x.type.length * max(1, len(by))))
+
+
 def _split(of: NodeReader, node: exp.Expr) -> Expr:
     x, by = a_text(of(node.this), "SPLIT_PART"), string(node.args.get("delimiter"), "SPLIT_PART")
     if not by:
@@ -242,6 +255,7 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.Concat: _concat,
     exp.Replace: _replace,
     exp.RegexpExtract: _extract,
+    exp.RegexpReplace: _replace_pattern,
     exp.RegexpLike: _regexp,
     exp.RegexpILike: _regexp,
     exp.SimilarTo: _similar,
