@@ -112,8 +112,8 @@ class Url:
             _placed(self.template, "--url")
 
     def __call__(self, data: str) -> Any:
-        filled = self.template.replace(DATA, urllib.parse.quote(data, safe=""))
-        address, headers = _authorized(filled)
+        url = self.template.replace(DATA, urllib.parse.quote(data, safe=""))
+        address, headers = _authorized(url)
         payload = None
         if self.body:
             payload = Path(data).read_bytes()

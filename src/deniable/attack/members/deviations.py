@@ -100,10 +100,10 @@ def both_predicted(inside: Side, outside: Side) -> tuple[Predicted, Predicted]:
     error_out = variance_out / (outside.usual_freedom + 1)
     error = error_in + error_out
     gap = inside.mean - outside.mean
-    moved = _shrunk_gap(gap, error, outside.mean, np.log(variance_out)) - gap
+    shift = _shrunk_gap(gap, error, outside.mean, np.log(variance_out)) - gap
     return (
-        _next(inside, inside.mean + moved * error_in / error, variance_in, freedom_in),
-        _next(outside, outside.mean - moved * error_out / error, variance_out, freedom_out),
+        _next(inside, inside.mean + shift * error_in / error, variance_in, freedom_in),
+        _next(outside, outside.mean - shift * error_out / error, variance_out, freedom_out),
     )
 
 
@@ -169,8 +169,8 @@ def _trend(
     if rows < ROWS_PER_TERM * (len(terms) + 1):
         terms = []
     table = np.column_stack([np.ones(len(values)), *(_standard(term, usable) for term in terms)])
-    weighted = table * weights[:, None]
-    solution = np.linalg.lstsq(weighted[usable], (values * weights)[usable], rcond=None)[0]
+    weighted_table = table * weights[:, None]
+    solution = np.linalg.lstsq(weighted_table[usable], (values * weights)[usable], rcond=None)[0]
     inside = np.clip(table @ solution, values[usable].min(), values[usable].max())
     return inside, table.shape[1]
 

@@ -209,9 +209,9 @@ def _times(number: int) -> str:
 
 def learnt(name: str, exposed: Sequence[Exposed]) -> Learnt:
     """How many of the planted secrets the model completes by itself."""
-    present = [one for one in exposed if one.canary.copies]
-    right = sum(one.extracted for one in present)
-    top = max(exposed, key=lambda one: one.exposure)
+    present = [secret for secret in exposed if secret.canary.copies]
+    right = sum(secret.extracted for secret in present)
+    top = max(exposed, key=lambda secret: secret.exposure)
     bits = np.log2(top.canary.space.size)
     reading = (
         f"{name}: asked to complete the sentence, the model gives away {right} of {len(present)} secrets. "
@@ -220,14 +220,14 @@ def learnt(name: str, exposed: Sequence[Exposed]) -> Learnt:
     )
     facts = [
         {
-            "copies": one.canary.copies,
-            "rank": one.rank,
-            "exposure": one.exposure,
-            "sampled": one.sampled,
-            "extrapolated": one.extrapolated,
-            "extracted": one.extracted,
+            "copies": secret.canary.copies,
+            "rank": secret.rank,
+            "exposure": secret.exposure,
+            "sampled": secret.sampled,
+            "extrapolated": secret.extrapolated,
+            "extracted": secret.extracted,
         }
-        for one in exposed
+        for secret in exposed
     ]
     return Learnt(
         ATTACK, name, right, len(present), 1 / top.canary.space.size, reading, facts={"canaries": facts}

@@ -50,10 +50,10 @@ class Campaign:
     @property
     def certifying(self) -> int:
         """How many samples are kept for the certificate, at least."""
-        explored = EXPLORE
+        share = EXPLORE
         if self.source.coupled or self.total >= MANY:
-            explored = EXPLORE_MORE
-        return int((1 - explored) * self.total)
+            share = EXPLORE_MORE
+        return int((1 - share) * self.total)
 
     def claimed(self, attack: Attack) -> float:
         """The ε that is claimed at the δ of an attack."""

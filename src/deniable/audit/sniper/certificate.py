@@ -83,17 +83,19 @@ def _finding(campaign: Campaign, tally: Tally, chunks: int) -> Finding:
     attack, counts, guesses, target = tally.attack, tally.counts, tally.guesses, campaign.source.target
     alpha = UNSEEN * campaign.alpha if isinstance(attack.model, Support) else campaign.certain
     trials, delta = int(counts.sum()), attack.delta
-    claimed = campaign.claimed(attack)
+    claim_epsilon = campaign.claimed(attack)
     right, wrong = guesses[0] + guesses[2], guesses[1] + guesses[2]
     epsilon = _bound(attack, guesses, trials, alpha)
-    visible = detectable(trials, epsilon=claimed, delta=delta, alpha=campaign.certain, coupled=attack.coupled)
+    visible = detectable(
+        trials, epsilon=claim_epsilon, delta=delta, alpha=campaign.certain, coupled=attack.coupled
+    )
     finding = Finding(
-        verdict=judged(epsilon, claimed, visible, right + wrong), target=target.name,
-        claim=Budget(claimed, delta), reasons=() if right + wrong else (NOTHING,),
+        verdict=judged(epsilon, claim_epsilon, visible, right + wrong), target=target.name,
+        claim=Budget(claim_epsilon, delta), reasons=() if right + wrong else (NOTHING,),
         epsilon=epsilon, delta=delta, confidence=1 - campaign.alpha, detectable=visible,
         estimate=_estimate(right / trials - delta * attack.rule.sides / 2, wrong / trials),
         samples=campaign.source.drawn, seconds=0.0,
-        support_differs=wrong == 0 and epsilon > max(2.0, claimed),
+        support_differs=wrong == 0 and epsilon > max(2.0, claim_epsilon),
         witness=_witness(campaign, tally, chunks, (right, wrong)), curve=certified_curve(counts, alpha),
         cannot_see=CANNOT_SEE, assumes=ASSUMES, method=BY_COIN,
     )  # fmt: skip

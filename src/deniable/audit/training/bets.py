@@ -61,8 +61,8 @@ class Bet:
     def gains(self, scores: Array, inside: Booleans) -> Array:
         """ln of what one unit becomes by each score."""
         bets = self.sides[np.searchsorted(self.edges, scores, side="right")]
-        won = bets == np.where(inside, 1, -1)
-        outcome = np.where(won, math.log1p(self.stake), math.log1p(-self.stake * self.odds))
+        wins = bets == np.where(inside, 1, -1)
+        outcome = np.where(wins, math.log1p(self.stake), math.log1p(-self.stake * self.odds))
         return np.where(bets != 0, outcome, 0.0)
 
     def allowed(self, mu: float) -> float:
@@ -149,7 +149,8 @@ def _learnt(scores: Array, inside: Booleans, claimed: float) -> Bet | None:
         stake = share / odds
         price = len(scores) * math.log1p(stake * hockey_stick(claimed, odds) / 2)
         growths = [
-            won * math.log1p(stake) + lost * math.log1p(-share) - price for won, lost in (for_in, for_out)
+            wins * math.log1p(stake) + losses * math.log1p(-share) - price
+            for wins, losses in (for_in, for_out)
         ]
         ends = [int(np.argmax(growth)) for growth in growths]
         tops = [float(growth[end]) for growth, end in zip(growths, ends, strict=True)]

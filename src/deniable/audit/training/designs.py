@@ -183,8 +183,8 @@ def _most_moved(bench: Bench, windows: list[Window], direction: Array, runs: int
                 sums[at, inside] += np.mean(answers[PUSHES // 2 :])
                 counts[at, inside] += 1
         means = sums[candidates] / counts[candidates]
-        moved = np.nan_to_num(np.abs(means[:, 1] - means[:, 0]), nan=np.inf)
-        candidates = candidates[np.argsort(-moved, kind="stable")[: len(candidates) // 4 or 1]]
+        shifts = np.nan_to_num(np.abs(means[:, 1] - means[:, 0]), nan=np.inf)
+        candidates = candidates[np.argsort(-shifts, kind="stable")[: len(candidates) // 4 or 1]]
     return windows[int(candidates[0])]
 
 
@@ -220,14 +220,14 @@ def pursued(bench: Bench, runs: int) -> Window:
     row = LOUD * bench.training.clip * bench.dense()[None]
     batches = [np.tile(row, (bench.lot, 1)), bench.quiet(bench.lot), bench.quiet(1)]
     loud, quiet, single = (_mean_release(bench, batch, runs // 6) for batch in batches)
-    clipped = clipped_sum(batches[0], bench.training.clip) / bench.training.clip
-    changes = quiet - single, loud - single - clipped, loud - single
+    honest = clipped_sum(batches[0], bench.training.clip) / bench.training.clip
+    changes = quiet - single, loud - single - honest, loud - single
     lengths = [float(np.linalg.norm(change)) for change in changes]
     units = [change / length for change, length in zip(changes, lengths, strict=True) if length > 0]
 
-    stretched = _stretched(bench, single, runs)
-    if stretched is not None:
-        units.append(stretched)
+    direction = _stretched(bench, single, runs)
+    if direction is not None:
+        units.append(direction)
 
     def answered(unit: Array) -> float:
         """How long the answer is; what noise adds to that is alike for all."""

@@ -58,9 +58,9 @@ def lengths(bench: Bench, rounds: int, each: int) -> tuple[Array, Booleans]:
     """Scores and coins of canaries of the length whose canaries moved their coordinates most."""
     sums, counts = np.zeros(len(RUNGS)), np.zeros(len(RUNGS))
     candidates = np.arange(len(RUNGS))
-    tried = max(1, int(TRIED * rounds / STAGES))
+    rounds_each = max(1, int(TRIED * rounds / STAGES))
     for _ in range(STAGES):
-        for _ in range(tried):
+        for _ in range(rounds_each):
             places = bench.rng.choice(bench.dimension, each, replace=False)
             rungs = bench.rng.choice(candidates, each)
             values = bench.release(_rows(bench, places, RUNGS[rungs]))[places]
@@ -69,7 +69,7 @@ def lengths(bench: Bench, rounds: int, each: int) -> tuple[Array, Booleans]:
         means = np.where(counts > 0, sums / np.maximum(counts, 1), -np.inf)
         candidates = candidates[np.argsort(-means[candidates], kind="stable")[: max(1, len(candidates) // 3)]]
     scores, insides = [], []
-    for _ in range(max(1, rounds - STAGES * tried)):
+    for _ in range(max(1, rounds - STAGES * rounds_each)):
         places, inside = _placed(bench, each)
         scores.append(bench.release(_rows(bench, places[inside], RUNGS[candidates[0]]))[places])
         insides.append(inside)

@@ -77,7 +77,8 @@ def normalised(step: FlawedStep, rows: Array) -> Array:
 
 
 def tied_weights(step: FlawedStep, rows: Array) -> Array:
-    """The halves are gradients of one parameter by two uses of it: their sum may be √2 times as long as both."""
+    """The halves are gradients of one parameter by two uses of it: their sum may be √2 times as
+    long as both."""
     half, contributions = step.dimension // 2, clipped(rows, step.training.clip)
     total = np.zeros(step.dimension)
     total[:half] = (contributions[:, :half] + contributions[:, half : 2 * half]).sum(axis=0)
@@ -143,8 +144,8 @@ def median_clip(step: FlawedStep, rows: Array) -> Array:
 def sorted_pairs(step: FlawedStep, rows: Array) -> Array:
     if not len(rows):
         return honest(step, rows)
-    ranked = rows[np.argsort(norms(rows)[:, 0])]
-    return honest(step, np.add.reduceat(ranked, np.arange(0, len(rows), 2), axis=0))
+    by_length = rows[np.argsort(norms(rows)[:, 0])]
+    return honest(step, np.add.reduceat(by_length, np.arange(0, len(rows), 2), axis=0))
 
 
 def each_row_decays(step: FlawedStep, rows: Array) -> Array:
