@@ -6,7 +6,9 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import os
 import sqlite3
+import signal
 import subprocess
 import sys
 import threading
@@ -179,10 +181,11 @@ def test_an_audit_that_was_killed_goes_on(script: str, tables: tuple[str, str], 
     path.write_text(path.read_text().replace("lines=", f"printf . >> {calls}\nlines="))
     options = ("--data", *tables, "--epsilon", "1", "--samples", "250", "--resume", str(kept))
     line = ["audit", "--command", f"{script} {{data}}", *options]
-    process = subprocess.Popen([sys.executable, "-m", "deniable", *line], stdout=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "deniable", *line]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
     while process.poll() is None and not (kept.exists() and kept.read_bytes().count(b"\n") > 30):
         time.sleep(0.02)
-    process.kill()
+    os.killpg(process.pid, signal.SIGKILL)  # with the run that is on its way, which would count later
     process.wait()
     before = kept.read_bytes().count(b"\n") - 1
     assert 30 <= before < 240
