@@ -10,6 +10,7 @@ from it. A client makes its rows from its number and keeps them, as one with dat
 from __future__ import annotations
 
 import functools
+import importlib
 import itertools
 import json
 import logging
@@ -50,7 +51,8 @@ def trained(model: nn.Module, client: int) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     for batch in torch.split(torch.randperm(ROWS), 10):
         optimizer.zero_grad()
-        F.cross_entropy(model(x[batch]), y[batch]).backward()
+        loss: Any = F.cross_entropy(model(x[batch]), y[batch])
+        loss.backward()
         optimizer.step()
 
 
@@ -128,6 +130,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    import flower_round  # by its name, so that Ray's processes find its functions
-
-    flower_round.main()
+    importlib.import_module("flower_round").main()  # by its name, so that Ray's processes find its functions
