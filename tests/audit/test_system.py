@@ -7,8 +7,8 @@ import base64
 import itertools
 import json
 import os
-import sqlite3
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
