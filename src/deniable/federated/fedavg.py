@@ -138,8 +138,8 @@ class FedAvg:
             case Central() if self.rate == 1:
                 loss = release * rounds
             case Central():  # sampled nodes are stated for one clip, whatever the relation
-                one = self.noise.release(multiplier, self.shape_at(multiplier), Unit.client())
-                loss = one.sampled(self.rate, replace=is_replacement) * rounds
+                a_round = self.noise.release(multiplier, self.shape_at(multiplier), Unit.client())
+                loss = a_round.sampled(self.rate, replace=is_replacement) * rounds
             case OnClient() | Shared():
                 loss = self._message(multiplier, release) * min(rounds, self.noise.participations)
         is_silencing = self.unit.relation is Relation.SILENCED and loss.relation is not Relation.SILENCED
@@ -153,8 +153,8 @@ class FedAvg:
         is_replacement = self.unit.relation is Relation.REPLACED
         if self.coins == 1 or (is_replacement and isinstance(self.noise, Shared)):
             return release
-        silenced = self.noise.release(multiplier, self.shape_at(multiplier), Unit.client(zero_out=True))
-        return silenced.sampled(self.coins, replace=is_replacement)
+        message = self.noise.release(multiplier, self.shape_at(multiplier), Unit.client(zero_out=True))
+        return message.sampled(self.coins, replace=is_replacement)
 
     @cached_property
     def multiplier(self) -> float:

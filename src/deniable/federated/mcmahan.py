@@ -91,13 +91,13 @@ def private(place: str, epsilon: float, *, delta: float, clients: int, rate: flo
         "shared": (rate, Shared(least=least, participations=often)),
         "on each client": (rate, OnClient(participations=often)),
     }
-    drawn, noise = places[place]
+    share, noise = places[place]
     torch.manual_seed(0)
     return FedAvg(
         two_layers(),
         nn.CrossEntropyLoss(),
         clients=clients,
-        rate=drawn,
+        rate=share,
         rounds=rounds,
         learning_rate=0.1,
         clip=0.5,

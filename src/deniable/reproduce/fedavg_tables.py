@@ -214,9 +214,9 @@ def trial(cell: TableCell, rate: float, data: Digits, out: Path) -> TrainingOutc
         if result.played >= cell.most or result.rounds is not None:
             return result
     checkpoint = record.with_suffix(".pt")
-    simulated = played(cell, rate, data, checkpoint)
-    rounds = simulated.rounds_to(cell.target)
-    result = TrainingOutcome(rate, rounds, simulated.scores, simulated.rounds, simulated.seconds)
+    simulation = played(cell, rate, data, checkpoint)
+    rounds = simulation.rounds_to(cell.target)
+    result = TrainingOutcome(rate, rounds, simulation.scores, simulation.rounds, simulation.seconds)
     record.write_text(json.dumps({"cell": cell.name, **asdict(result)}), encoding="utf-8")
     if rounds is not None:
         checkpoint.unlink()

@@ -69,10 +69,10 @@ class Clients:
         names, place = np.unique(np.asarray(owner), return_inverse=True)
         count = len(names)
         if owners is not None:
-            declared = np.unique(np.asarray(owners))
-            if len(declared) != len(owners) or not np.isin(names, declared).all():
+            ids = np.unique(np.asarray(owners))
+            if len(ids) != len(owners) or not np.isin(names, ids).all():
                 raise DataError("Expected owners to name every client once, and every owner of a row.")
-            place, count = np.searchsorted(declared, names)[place], len(declared)
+            place, count = np.searchsorted(ids, names)[place], len(ids)
         order = np.argsort(place, kind="stable").astype(np.int64)
         sizes = np.bincount(place, minlength=count)
         return cls(x, y, order, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))

@@ -67,10 +67,10 @@ class Encoding:
         """Lengths of the rotated blocks, powers of two: whole blocks, then what is left,
         padded to the next power of two."""
         count, rest = divmod(self.dimension, BLOCK)
-        whole = (BLOCK,) * count
+        full = (BLOCK,) * count
         if not rest:
-            return whole
-        return (*whole, 1 << (rest - 1).bit_length())
+            return full
+        return (*full, 1 << (rest - 1).bit_length())
 
     @property
     def length(self) -> int:

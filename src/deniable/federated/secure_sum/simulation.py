@@ -94,7 +94,7 @@ def simulate(
             seen(v, np.frombuffer(message, agreement.dtype))
         if not server.add(v, message):
             raise ProtocolError(f"The vector of client {v} was not taken. This round is over.")
-    asked = server.survivors()
-    signatures = server.confirm(answers(Stage.SIGN, asked, SumClient.sign))
+    survivors = server.survivors()
+    signatures = server.confirm(answers(Stage.SIGN, survivors, SumClient.sign))
     total = server.finish(answers(Stage.UNMASK, signatures, SumClient.unmask))
-    return Outcome(total, tuple(asked))
+    return Outcome(total, tuple(survivors))

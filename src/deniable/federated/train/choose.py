@@ -19,5 +19,5 @@ def local_training(
 
     `alone`: for a device, which has no companions to share a stack with.
     """
-    stacked = Stacked.of(model, criterion, 1 if alone else STACK)
-    return stacked or Convolutional.of(model, criterion) or Loop(model, criterion)
+    trainer = Stacked.of(model, criterion, 1 if alone else STACK)
+    return trainer or Convolutional.of(model, criterion) or Loop(model, criterion)

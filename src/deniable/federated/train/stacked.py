@@ -132,10 +132,10 @@ class Lesson:
         for part in (self.x[place, count:], self.wanted[place], self.share[place, count:]):
             part.zero_()
         self.wanted[place, :count].scatter_(1, pupil.y[order].long()[:, None], 1.0)
-        whole = count - count % batch
-        self.share[place, :whole] = learning_rate / batch
-        if whole < count:
-            self.share[place, whole:count] = learning_rate / (count - whole)
+        full = count - count % batch
+        self.share[place, :full] = learning_rate / batch
+        if full < count:
+            self.share[place, full:count] = learning_rate / (count - full)
 
     def batches(self, size: int, rows: int) -> Iterator[Lesson]:
         for first in range(0, rows, size):

@@ -52,13 +52,13 @@ class Trainers:
         if self._pool is None:
             yield from self._own.updates(start, pupils, recipe)
             return
-        shared: Tensor = start.clone().share_memory_()  # type: ignore[no-untyped-call]
+        weights: Tensor = start.clone().share_memory_()  # type: ignore[no-untyped-call]
         waiting = iter(pupils)
         stacks: deque[tuple[list[Pupil], Future[list[Tensor]] | None]] = deque()
         while True:
             # One stack more than there are processes is under way, so that none waits.
             while len(stacks) <= self.count and (stack := list(itertools.islice(waiting, STACK))):
-                stacks.append((stack, self._begun(shared, stack, recipe)))
+                stacks.append((stack, self._begun(weights, stack, recipe)))
             if not stacks:
                 return
             yield from self._ended(*stacks.popleft(), start, recipe)
