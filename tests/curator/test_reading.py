@@ -70,8 +70,8 @@ def test_null_among_keys_is_explained() -> None:
     own = "NULL in ward: the rows that have no value there, a group like any other."
     assert own in plain.notes
     assert (
-        "NULL in ward: the total over all its values that are on its public list (rows with any other are left out), or the rows that have no value there, a group like any other."
-        in totals.notes
+        "NULL in ward: the total over all its values that are on its public list (rows with any other are left "
+        "out), or the rows that have no value there, a group like any other." in totals.notes
     )
     assert not any("NULL" in note for note in few.notes)
     assert own in str(plain)
