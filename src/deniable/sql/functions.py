@@ -88,8 +88,8 @@ SCALARS: tuple[Function, ...] = (
     Function(
         "regexp_replace",
         "regexp_replace(a, 'p', 'b' [, 'g'])",
-        "the first match of such a pattern (with 'g' every one) replaced, `\\\\1` being what its first bracket holds, then "
-        "cut to 1,024 characters; 'i' folds ASCII letters",
+        "the first match of such a pattern (with 'g' every one) replaced, `\\\\1` being what its first "
+        "bracket holds, then cut to 1,024 characters; 'i' folds ASCII letters",
     ),
     Function("lower", "lower(a)", "ASCII letters made small"),
     Function("upper", "upper(a)", "ASCII letters made large"),

@@ -99,8 +99,8 @@ class Spark(Dialect):
         # It replaces every match: the first one is matched together with all that stands before it.
         before = r"(?s)^(.*?)" if first else ""
         shape = before + self._exact(pattern)
-        filled = ("$1" if first else "") + _java_replacement(by, 1 if first else 0)
-        return f"regexp_replace({text}, {self.text(shape)}, {self.text(filled)})"
+        template = ("$1" if first else "") + _java_replacement(by, 1 if first else 0)
+        return f"regexp_replace({text}, {self.text(shape)}, {self.text(template)})"
 
     def json_text(self, text: str, key: str) -> str:
         return f"get_json_object({text}, {self.text(f'$.{key}')})"

@@ -214,8 +214,8 @@ class Settled:
         return write(group, measures, sums)
 
     def _parts(self, group: Sequence[int]) -> bool:
-        """Whether rows of units above the bound are summed by size, all others together. What is chosen by the
-        sizes is not known here yet."""
+        """Whether rows of units above the bound are summed by size, all others together. What is chosen by
+        the sizes is not known here yet."""
         return bool(group) and self.limit.looks_up and not self.plan.chooses
 
     def _sums(self, group: Sequence[int], writer: Writer) -> Statement:

@@ -1,5 +1,5 @@
-"""REGR_SLOPE(y, x) and its like, COVAR_SAMP and GEOMEAN: as averages, spreads and counts of rows that have both
-values. Each is a function from tree to tree; what is combined was released before."""
+"""REGR_SLOPE(y, x) and its like, COVAR_SAMP and GEOMEAN: as averages, spreads and counts of rows that have
+both values. Each is a function from tree to tree; what is combined was released before."""
 
 from __future__ import annotations
 

@@ -38,8 +38,9 @@ MOST_TOLD = 1 << 30
 """The largest cap up to which rows that a bound leaves out are told: products of two such caps fit in 64
 bits."""
 MANY_ROWS = 16
-"""From this bound on it is taken that few units are above it: only these are looked up for their rows. It is a
-guess about speed by what is declared, and never looks at the data; the integers are the same either way."""
+"""From this bound on it is taken that few units are above it: only these are looked up for their rows. It
+is a guess about speed by what is declared, and never looks at the data; the integers are the same either
+way."""
 SIZES = "_sizes"
 """The common table of units with their numbers of rows. No declared table begins with "_"."""
 WEIGHT = "_weight"
@@ -168,8 +169,8 @@ def weighted(text: str, limit: Limit, condition: str, dialect: Dialect) -> tuple
     of units of which no row meets it are dropped here or count for nothing else. Written twice rather than as
     a common table: engines then scan twice and store nothing.
 
-    Where few units are above the bound, only these are joined: the weight of all others is LEAST(one, …) = one,
-    as n ≤ rows, and nothing is left out of them.
+    Where few units are above the bound, only these are joined: the weight of all others is LEAST(one, …) =
+    one, as n ≤ rows, and nothing is left out of them.
     """
 
     q = dialect.quote
@@ -188,13 +189,13 @@ def weighted(text: str, limit: Limit, condition: str, dialect: Dialect) -> tuple
 
 
 def by_units(text: str, limit: Limit, dialect: Dialect) -> tuple[str, str]:
-    """The same where each unit counts as one, for limit.total, its n rows by equal shares: n·⌊total/n⌋, or, of what
-    would not fit in a weight, n·⌊one/n⌋·rows; both are at most the total. Stored weights stay: they sum to no
-    more."""
+    """The same where each unit counts as one, for limit.total, its n rows by equal shares: n·⌊total/n⌋, or,
+    of what would not fit in a weight, n·⌊one/n⌋·rows; both are at most the total. Stored weights stay: they
+    sum to no more."""
     if not limit.by_unit or limit.stored:
         return weighted(text, limit, "", dialect)
-    one, times = (limit.total, 1) if limit.total <= TOTAL else (limit.one, limit.rows)
-    source, share = weighted(text, replace(limit, rows=1, one=one, most=0), "", dialect)
+    person, times = (limit.total, 1) if limit.total <= TOTAL else (limit.one, limit.rows)
+    source, share = weighted(text, replace(limit, rows=1, one=person, most=0), "", dialect)
     return source, f"{share} * {whole(times)}"
 
 
@@ -246,16 +247,15 @@ def parted(
     q = dialect.quote
     name, size = q(SIZES), q("_n")
     columns = ", ".join([*keys, size, *map(dialect.as_text, totals)])
-    above = (
-        f"({text}) AS {q('_rows')} JOIN (SELECT * FROM {name} WHERE {size} > {whole(bound)}) AS {q('_person')} "
-        f"ON {q('_unit')} = {q('_id')}"
-    )
+    rows = f"({text}) AS {q('_rows')}"
+    many = f"(SELECT * FROM {name} WHERE {size} > {whole(bound)}) AS {q('_person')}"
+    above = f"{rows} JOIN {many} ON {q('_unit')} = {q('_id')}"
     every = ", ".join([*keys, f"{whole(0)} AS {size}", *map(dialect.as_text, totals)])
     nothing = ["NULL"] * len(keys), [dialect.as_text("0")] * (len(totals) - 1)
     few = ", ".join([*nothing[0], f"-{size}", dialect.as_text("COUNT(*)"), *nothing[1]])
     select = (
         f"SELECT {columns} FROM {above} GROUP BY {', '.join([*keys, size])} UNION ALL "
-        f"SELECT {every} FROM ({text}) AS {q('_rows')}{_where(condition)} GROUP BY {', '.join(keys)} UNION ALL "
+        f"SELECT {every} FROM {rows}{_where(condition)} GROUP BY {', '.join(keys)} UNION ALL "
         f"SELECT {few} FROM {name} WHERE {size} <= {whole(bound)} GROUP BY {size}"
     )
     return (SIZES, _units(text, f"COUNT(*) AS {size}", condition, dialect)), select
@@ -315,8 +315,8 @@ def chosen(text: str, names: Sequence[str], most: int, salt: str, dialect: Diale
     columns = ", ".join(q(name) for name in names)
     order = f"{dialect.scrambled(salt, q('_unit'), [q(name) for name in names])}, {columns}"
     rank = f"DENSE_RANK() OVER (PARTITION BY {q('_unit')} ORDER BY {order}) AS {q('_rank')}"
-    ranked = f"SELECT {columns}, {rank} FROM ({text}) AS {q('_all')}"
-    return f"SELECT {columns} FROM ({ranked}) AS {q('_ranked')} WHERE {q('_rank')} <= {most}"
+    ranking = f"SELECT {columns}, {rank} FROM ({text}) AS {q('_all')}"
+    return f"SELECT {columns} FROM ({ranking}) AS {q('_ranked')} WHERE {q('_rank')} <= {most}"
 
 
 def stored(table: str, unit: str, columns: Sequence[str], rows: int, dialect: Dialect) -> str:
@@ -327,6 +327,7 @@ def stored(table: str, unit: str, columns: Sequence[str], rows: int, dialect: Di
     and no filter can make that more.
     """
     name, who, mark = dialect.quote(table), dialect.unit(table, unit), dialect.quote(WEIGHT)
-    person = f"SELECT {who}, {weight(ONE, rows, dialect)} AS {mark} FROM {name} WHERE {who} IS NOT NULL GROUP BY {who}"
+    own = f"{weight(ONE, rows, dialect)} AS {mark}"
+    person = f"SELECT {who}, {own} FROM {name} WHERE {who} IS NOT NULL GROUP BY {who}"
     items = ", ".join([*(f"t.{dialect.quote(column)}" for column in columns), f"person.{mark}"])
     return f"WITH person AS ({person}) SELECT {items} FROM {name} AS t JOIN person ON t.{who} = person.{who}"

@@ -33,18 +33,18 @@ STRETCH = 8
 STEEPEST, FLATTEST = 0.05, 0.7
 """A class has at least and at most this share of the people of the one before, as far as noise hides it."""
 WIDTH = 0.05
-"""What an interval as wide as a group has rows weighs beside errors when a bound is chosen, as a share of these
-rows; one that is narrower weighs less, by the square: of a tenth, a hundredth."""
+"""What an interval as wide as a group has rows weighs beside errors when a bound is chosen, as a share of
+these rows; one that is narrower weighs less, by the square: of a tenth, a hundredth."""
 HALF_WIDTH = 3.0
 """Of an interval of 95 %, by the mean size of its noise."""
 DOUBT = 2
 """How much the noise in what is left out counts against adding it: what is believed of classes leans
 upwards."""
 UNEVEN = 0.06
-"""How far groups and values of rows that are left out differ from those that count. Where a share s of all rows
-is left out, a group's total is off by UNEVEN·√s of its rows, if it stands for all rows in proportion (the fewer
-people a cut falls on, the less evenly), and a mean by UNEVEN·s of half its range. (Fitted on visits by patient,
-a census by weight and generated rides by driver, s from .001 to .8.)"""
+"""How far groups and values of rows that are left out differ from those that count. Where a share s of all
+rows is left out, a group's total is off by UNEVEN·√s of its rows, if it stands for all rows in proportion
+(the fewer people a cut falls on, the less evenly), and a mean by UNEVEN·s of half its range. (Fitted on
+visits by patient, a census by weight and generated rides by driver, s from .001 to .8.)"""
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,8 @@ class Crowd:
 
     @cached_property
     def top(self) -> int:
-        """The last class where there is anybody to be seen: in it, or, in a small crowd, in the few classes that
-        end with it, together."""
+        """The last class where there is anybody to be seen: in it, or, in a small crowd, in the few classes
+        that end with it, together."""
         top = max((i for i, (mean, _) in enumerate(self.believed) if mean >= self.scale / 2), default=0)
         while self.small and (longer := self._stretch(top)):
             top += longer
@@ -183,12 +183,12 @@ class Crowd:
         return Fraction(beyond / max(self.rows, beyond, 1.0)).limit_denominator(10**6)
 
     def _unseen(self) -> Iterator[float]:
-        """The rows that noise may hide in the next class; in a small crowd in the one after it too, if people do
-        not grow fewer at once."""
-        people, shown = self.scale, max(self.scale, self.believed[self.top][0])
+        """The rows that noise may hide in the next class; in a small crowd in the one after it too, if
+        people do not grow fewer at once."""
+        people, visible = self.scale, max(self.scale, self.believed[self.top][0])
         for after in range(self.top + 1, min(self.top + 3, len(self.edges))):
             yield people * (_mean(self.edges, after) - self.most)
-            people *= min(FLATTEST, (max(0, self.sizes[after]) + self.scale) / shown)
+            people *= min(FLATTEST, (max(0, self.sizes[after]) + self.scale) / visible)
             if not self.small:
                 return
 
@@ -209,9 +209,9 @@ class Crowd:
         return min(self.edges, key=lambda rows: math.fsum(self._cost(aim, rows, groups) for aim in aims))
 
     def _cost(self, aim: AggregateNoise, rows: int, groups: int) -> float:
-        """What a number is off by: its noise, which grows with the bound, and what is cut. All of that where
-        nothing stands for it, else what noise in the classes and uneven groups do to it; of a mean only how far
-        it differs. And a part of the half width, which what is told widens."""
+        """What a number is off by: its noise, which grows with the bound, and what is cut. All of that
+        where nothing stands for it, else what noise in the classes and uneven groups do to it; of a mean
+        only how far it differs. And a part of the half width, which what is told widens."""
         total, deviation = self.left_out(rows)
         everybody, noise = max(self.rows / groups, 1.0), aim.noise * rows
         share = min(1.0, total / max(self.rows, 1.0))
@@ -228,9 +228,9 @@ class Crowd:
 
 @dataclass(frozen=True)
 class AggregateNoise:
-    """One aggregate, in rows of a group: the mean size of its noise for each row of a unit that counts, and of the
-    noise of what is `told` for each row up to the cap (None where nothing is). Of a `mean` these are in halves of
-    its range, so that it weighs twice: the mean itself may be half of that."""
+    """One aggregate, in rows of a group: the mean size of its noise for each row of a unit that counts, and
+    of the noise of what is `told` for each row up to the cap (None where nothing is). Of a `mean` these are
+    in halves of its range, so that it weighs twice: the mean itself may be half of that."""
 
     noise: float
     told: float | None

@@ -57,10 +57,11 @@ def part_pattern(given: str, group: int) -> tuple[str, int]:
     """A pattern that matches a text in one way only, and the number of the bracket `group` of it, 0 for all
     of the match.
 
-    RE2 and Java take the first way to match, PostgreSQL the longest. Here these are one from each place: there are no
-    alternatives, and what may match more or less of a text cannot begin what follows it. So as many as can be
-    are taken, for with fewer the next character is one that nothing which follows begins with. Or only one part
-    may match more or less: then the first way, which takes as much of it as it can, is the longest."""
+    RE2 and Java take the first way to match, PostgreSQL the longest. Here these are one from each place:
+    there are no alternatives, and what may match more or less of a text cannot begin what follows it. So as
+    many as can be are taken, for with fewer the next character is one that nothing which follows begins
+    with. Or only one part may match more or less: then the first way, which takes as much of it as it can,
+    is the longest."""
     if len(given) > 256:
         refuse("A pattern has at most 256 characters.")
     reader = _Reader(given, fold=False, one_way=True)
@@ -71,8 +72,8 @@ def part_pattern(given: str, group: int) -> tuple[str, int]:
 
 
 def replacement(given: str, by: str, *, fold: bool) -> tuple[str, str]:
-    """A pattern that matches in one way only, and never nothing (engines go on from there by different rules), and
-    what stands for a match: `\\1` is what its first bracket holds, `\\\\` a backslash."""
+    """A pattern that matches in one way only, and never nothing (engines go on from there by different
+    rules), and what stands for a match: `\\1` is what its first bracket holds, `\\\\` a backslash."""
     if max(len(given), len(by)) > 256:
         refuse("A pattern and what replaces it have at most 256 characters.")
     reader = _Reader(given, fold=fold, one_way=True)
@@ -298,8 +299,8 @@ def _following(pieces: list[_Piece]) -> frozenset[int]:
 
 
 def _shares(pieces: list[_Piece]) -> bool:
-    """Whether a part may end where the next one begins. If none does, nothing is tried twice from one place, so that
-    the repetitions may be many."""
+    """Whether a part may end where the next one begins. If none does, nothing is tried twice from one
+    place, so that the repetitions may be many."""
     return any(piece.loose & _following(pieces[at + 1 :]) for at, piece in enumerate(pieces))
 
 

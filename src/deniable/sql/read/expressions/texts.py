@@ -204,14 +204,17 @@ def _extract(of: NodeReader, node: exp.Expr) -> Expr:
 
 
 def _replace_pattern(of: NodeReader, node: exp.Expr) -> Expr:
-    """regexp_replace(a, 'p', 'b' [, 'g']): the first place where a pattern is found, or with 'g' every one."""
+    """regexp_replace(a, 'p', 'b' [, 'g']): the first place where a pattern is found, or with 'g' every
+    one."""
     x = a_text(of(node.this), "REGEXP_REPLACE")
     modifiers = node.args.get("modifiers")
     flags = "" if modifiers is None else string(modifiers, "The options of a pattern")
     if not set(flags) <= set("gic"):
         refuse("The options of a pattern are not answered, 'g' and 'i' excepted.")
-    given = string(node.args["expression"], "A pattern")
-    shape, by = replacement(given, string(node.args.get("replacement"), "REGEXP_REPLACE"), fold="i" in flags)
+    pattern = string(node.args["expression"], "A pattern")
+    shape, by = replacement(
+        pattern, string(node.args.get("replacement"), "REGEXP_REPLACE"), fold="i" in flags
+    )
     literals = (Literal(part, types.text(max(1, len(part)))) for part in (shape, by, flags.strip("ic")))
     return Call("regexp_replace", (x, *literals), types.text(x.type.length * max(1, len(by))))
 
