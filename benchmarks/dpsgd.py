@@ -366,7 +366,7 @@ def table(rows: list[dict[str, Any]], lines: dict[str, list[str]]) -> str:
         if "failure" in r:
             line = f"| {r['model']} | {r['method']} | fails: {r['failure']} | | |"
         else:
-            trial = f" + {r['with_trials']:.3f}" if r["trials"] else ""
+            trial = f" + {r['trials']:.3f}" if r["trials"] else ""
             line = f"| {r['model']} | {r['method']} | {r['ratio']:.2f}{trial} | {r['ms']:.1f} | {r['peak_mb']:.0f} |"
         lines.setdefault(r["model"], []).append(line)
     return "\n".join([*head, *(line for model in MODELS for line in lines.get(model.name, []))])
