@@ -10,7 +10,7 @@ TWINS = {"Laplace", "TruncatedGeometric", "Rappor"}
 INPUTS = {"Gaussian", "Laplace", "Uniform"}
 """Noise on an input (`accounting.input_noise`), beside the mechanism and the weights of the same name."""
 
-LAYERS = {"Convolution", "Flatten", "Linear", "Link", "Pool", "Table"}
+LAYERS = {"Convolution", "Linear", "Link", "Pool", "Table"}
 """A layer of a network as a link of a chain, as a tap, and stacked over clients: the word is torch's."""
 
 FLAVOURS = {"PrivateStrategy"}

@@ -13,6 +13,7 @@ import inspect
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -199,15 +200,17 @@ def encode(outputs: list[Any], columns: list[str]) -> Rows:
     if not outputs:
         return np.empty((0, len(columns)))
     array = _numbers(outputs)
-    if array is not None and columns in ([], [str(i) for i in range(array.shape[1])]):
-        columns[:] = [str(i) for i in range(array.shape[1])]
-        return array
+    if array is not None:
+        places = list(map(str, range(array.shape[1])))
+        if columns in ([], places):
+            columns[:] = places
+            return array
     leaves = [dict(_leaves(_unwrap(output), "")) for output in outputs]
     if columns and columns[0] != SHAPE:
-        return np.array([_row_of_numbers(places, len(columns)) for places in leaves], np.float64)
+        return np.array([_row_of_numbers(each, len(columns)) for each in leaves], np.float64)
     if not columns:
-        columns[:] = [SHAPE, *dict.fromkeys(path for places in leaves for path in places)]
-    return np.array([_row_of_leaves(places, columns) for places in leaves], np.float64)
+        columns[:] = [SHAPE, *dict.fromkeys(chain.from_iterable(leaves))]
+    return np.array([_row_of_leaves(each, columns) for each in leaves], np.float64)
 
 
 def _row_of_numbers(leaves: Mapping[str, float], length: int) -> list[float]:

@@ -33,7 +33,8 @@ RUNNING = (
 )
 SPECTRAL = (
     "{} has spectral_norm, which rewrites its own vectors at every forward pass; nothing was trained. "
-    "Remove it (torch.nn.utils.parametrize.remove_parametrizations), or put that layer in eval mode and freeze it."
+    "Remove it (torch.nn.utils.parametrize.remove_parametrizations), or put that layer in eval mode and "
+    "freeze it."
 )
 REWRITTEN = (
     "{} has max_norm, which rewrites its table by the rows looked up, or scale_grad_by_freq, which mixes "
