@@ -42,7 +42,7 @@ def _from_folder(folder: Path, how: dict[str, Any], extra: str) -> str:
 def _origin() -> dict[str, Any]:
     """What the installer noted; nothing if it came from an index or was never installed."""
     try:
-        note = metadata.distribution(PACKAGE).read_text("direct_url.json")
+        note_of = metadata.distribution(PACKAGE).read_text
     except metadata.PackageNotFoundError:
-        note = None
-    return dict(json.loads(note or "{}"))
+        return {}
+    return dict(json.loads(note_of("direct_url.json") or "{}"))
