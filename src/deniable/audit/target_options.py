@@ -46,10 +46,11 @@ class AuditTarget:
 
 def is_query(name: str) -> bool:
     """
-    >>> is_query("select 1"), is_query("selection")
-    (True, False)
+    >>> is_query("select 1"), is_query("selection"), is_query("select"), is_query("")
+    (True, False, False, False)
     """
-    return name.split(maxsplit=1)[:1] != [name] and name.split(maxsplit=1)[0].lower() in ("select", "with")
+    words = name.split(maxsplit=1)
+    return len(words) > 1 and words[0].lower() in ("select", "with")
 
 
 def is_scores(name: str) -> bool:
