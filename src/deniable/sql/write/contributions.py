@@ -37,7 +37,7 @@ MOST_ROWS_DECLARED = 1 << 40
 MOST_TOLD = 1 << 30
 """The largest cap up to which rows that a bound leaves out are told: products of two such caps fit in 64
 bits."""
-MANY_ROWS = 16
+LOOKED_UP_FROM = 16
 """From this bound on it is taken that few units are above it: only these are looked up for their rows. It
 is a guess about speed by what is declared, and never looks at the data; the integers are the same either
 way."""
@@ -124,7 +124,7 @@ class Limit:
     @property
     def looks_up(self) -> bool:
         """Whether only units above the bound are looked up: all others' rows count in full."""
-        return self.by_unit and self.bounded and not self.stored and self.rows >= MANY_ROWS
+        return self.by_unit and self.bounded and not self.stored and self.rows >= LOOKED_UP_FROM
 
 
 def rows(

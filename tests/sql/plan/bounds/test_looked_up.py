@@ -103,7 +103,7 @@ def test_integers_do_not_depend_on_who_is_looked_up(
     assert min(units) == 0
     assert len(units) > 2
 
-    monkeypatch.setattr(contributions, "MANY_ROWS", BOUND)
+    monkeypatch.setattr(contributions, "LOOKED_UP_FROM", BOUND)
     assert [integers(run, engine) for run in runs] == expected
     sizes = made.start.read_sizes(engine)
     assert [integers(replace(run, sizes=sizes), engine) for run in runs] == expected
@@ -112,7 +112,7 @@ def test_integers_do_not_depend_on_who_is_looked_up(
 
 
 def test_the_form_follows_what_is_declared(engine: Engine) -> None:
-    for rows, looked_up in ((contributions.MANY_ROWS - 1, False), (contributions.MANY_ROWS, True)):
+    for rows, looked_up in ((contributions.LOOKED_UP_FROM - 1, False), (contributions.LOOKED_UP_FROM, True)):
         unit = Unit.column("id", max_rows=rows)
         for left_out in (True, False):
             made = plan(
@@ -125,7 +125,7 @@ def test_the_form_follows_what_is_declared(engine: Engine) -> None:
 
 def test_a_unit_weighs_no_more_than_before() -> None:
     """By brute force: what a person's rows weigh in either form is one number."""
-    limit = Limit(True, contributions.MANY_ROWS, 1, contributions.ONE)
+    limit = Limit(True, contributions.LOOKED_UP_FROM, 1, contributions.ONE)
     for count in range(1, limit.rows + 1):
         assert contributions.row_weight(limit, count) == limit.one
         assert contributions.row_excess(replace(limit, most=100), count) == 0
