@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
+from deniable import extras
 from deniable.errors import InvalidParameter, MissingExtra
 from deniable.plots import accounting, axes, save
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MissingExtra, match=r'pip install "deniable\[plot\]"'):
+    with pytest.raises(MissingExtra, match=re.escape(extras.install("plot"))):
         axes(title="", x="", y="")
 
 
