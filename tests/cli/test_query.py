@@ -12,6 +12,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from deniable import extras
+from deniable.cli import outputs
 from deniable.cli.query import query
 from deniable.cli.schema import app as schema
 from deniable.datasets.visits import visits
@@ -181,3 +183,17 @@ def test_an_answer_without_a_group_says_why(tmp_path: Path) -> None:
         str(data), "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", *FIRST, "--epsilon", ".05"
     ).stdout
     assert "No group is shown" in said
+
+
+def test_a_file_that_cannot_be_written_is_told_before_the_charge(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = (file, COUNT, *FIRST, "--epsilon", "0.5")
+    assert "there is no folder" in sentence(*ask, "--csv", str(tmp_path / "none" / "a.csv"))
+    assert "is a folder" in sentence(*ask, "--parquet", str(tmp_path))
+    assert "to end in .png, .pdf, .svg" in sentence(*ask, "--plot", str(tmp_path / "a.doc"))
+    monkeypatch.setattr(outputs.importlib.util, "find_spec", lambda _: None)
+    assert extras.install("plot") in sentence(*ask, "--plot", str(tmp_path / "a.png"))
+    monkeypatch.undo()
+    first = run_json(file, COUNT, *FIRST, "--epsilon", "0.5")["entry"]
+    assert first.startswith("2:")  # after the account's own

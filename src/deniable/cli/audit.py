@@ -37,12 +37,11 @@ from deniable.audit.target_options import (
     query_target,
     read_pairs,
 )
-from deniable.cli import show
+from deniable.cli import outputs, show
 from deniable.cli.door import door
 from deniable.cli.options import Json, Plot
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
-from deniable.plots import FORMATS
 from deniable.plots import audit as plots
 from deniable.plots.report import report as write_report
 from deniable.units import Unit
@@ -209,7 +208,7 @@ def audit(
         budget = Budget(epsilon, delta)
     asks = SystemOptions(command, url, sql, target, data, method, json_path, rate, resume)
     subject = Subject.of(target, elsewhere=asks.given)
-    _check_files(plot, save, report)
+    outputs.check(plot, save, report)
     _check_effort(seconds, samples)
     _check_about(
         subject,
@@ -291,15 +290,6 @@ def _check_about(subject: Subject, options: Mapping[str, object]) -> None:
         only, words = ABOUT[option]
         if value and subject is not only:
             raise InvalidParameter(f"{option} {words}. Nothing was run.")
-
-
-def _check_files(plot: Path | None, *others: Path | None) -> None:
-    """Refuse now what would fail only when the audit is done."""
-    for file in filter(None, (plot, *others)):
-        if not file.parent.is_dir():
-            raise InvalidParameter(f"{file}: there is no folder {file.parent}. Nothing was run.")
-    if plot is not None and plot.suffix not in FORMATS:
-        raise InvalidParameter(f"Expected --plot {plot} to end in {', '.join(FORMATS)}. Nothing was run.")
 
 
 def _check_effort(seconds: float, samples: int | None) -> None:

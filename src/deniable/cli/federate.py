@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from deniable import accounting, numbers
 from deniable.cli import federate_options as option
-from deniable.cli import show, train_options
+from deniable.cli import outputs, show, train_options
 from deniable.cli.door import door
 from deniable.cli.options import Json, limit_of
 from deniable.curator.opening.file_account import account_of
@@ -83,6 +83,7 @@ def federate(
         raise InvalidParameter(
             "Expected --public FILE with --plot: what could be drawn otherwise? Nothing was charged."
         )
+    outputs.check(plot)
     from deniable.learn import table_training as training
 
     declaration = training.TableDeclaration.of(schema, clients, classes, feature or (), size="clients")

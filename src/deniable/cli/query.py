@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from deniable import numbers
+from deniable.cli import outputs, show
 from deniable.cli import query_options as option
-from deniable.cli import show
 from deniable.cli.door import door
 from deniable.cli.options import Json, Plot, Replace, limit_of
 from deniable.curator import Answer, Curator, Preview
@@ -161,6 +161,7 @@ def query(
         "left_out": left_out, "bracket": not no_bracket, "nonnegative": nonnegative,
         "of": of,
     })  # fmt: skip
+    outputs.check(plot, csv, parquet)
     with opening.opened() as curator:
         if preview:
             with _shell_quotes():
@@ -169,8 +170,9 @@ def query(
             return
         with _shell_quotes():
             answer = curator.sql(text, **terms)
-        _write(answer, csv, parquet, plot)
+        # Told first: what was paid for is seen, whatever happens to the files.
         _tell(answer, curator, json)
+        _write(answer, csv, parquet, plot)
 
 
 def _whole_numbers(terms: dict[str, Any]) -> dict[str, Any]:
