@@ -9,7 +9,6 @@ is taken unpaid, and what was begun and not saved is lost.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -20,6 +19,7 @@ from deniable import checks
 from deniable.errors import InvalidParameter, LedgerError
 from deniable.learn.sgd.dpsgd import DPSGD
 from deniable.learn.sgd.outcome import History
+from deniable.learn.sgd.training.checkpoint import new_name
 from deniable.learn.sgd.training.private import Private, check_optimizer
 from deniable.learn.sgd.training.saved import check_state, paid_for
 from deniable.learn.sgd.training.steps import TrainingSteps
@@ -74,7 +74,7 @@ class PaidLoop:
             )
         self.run, self._account, self._rng = run, account, rng
         self._every = checks.whole("every", every, at_least=1)
-        self._name, self._noted = uuid.uuid4().hex, 0
+        self._name, self._noted = new_name(run.terms), 0
         self._saved: SavedLoop | None = None
         self._private: Private | None = None
 
@@ -133,7 +133,8 @@ class PaidLoop:
 
     def _restored(self, trainer: Trainer) -> None:
         assert self._saved is not None
-        trainer.taken, trainer.bounds = self._noted, dict(self._saved.bounds)
+        trainer.taken = self._noted
+        trainer.take_bounds(self._saved.bounds)
         trainer.history = History(**self._saved.history)
 
     @property

@@ -157,6 +157,13 @@ class DPSGD:
         return self.plan.steps
 
     @property
+    def terms(self) -> str:
+        """What the loss of the whole run does not say of its steps: how many there are, which of them have
+        less noise, and how noise is correlated. Two runs of one loss may differ in it."""
+        factors = [float(factor) for factor in self.privacy.noise_schedule]
+        return f"{self.plan.steps} steps, {factors}, {self.plan.correlation}"
+
+    @property
     def unit(self) -> Unit:
         return self.privacy.unit
 
