@@ -128,6 +128,11 @@ class PaidLoop:
         self._noted = self._account.begun(charge.entry_id)
         check_state({"step": saved.step}, self._noted, self.run.length)
         rng = SecureRandom() if self._rng is None else self._rng
+        if charge.private and not rng.private:
+            raise InvalidParameter(
+                "Expected a secure generator, as the run that was broken off had: what a seeded one draws "
+                "can be drawn again by others. Nothing was run."
+            )
         steps = self._account.attempt(charge, lambda: training.open(data, rng=rng))
         return Session(self._account, charge, steps)
 
@@ -176,9 +181,24 @@ class PaidLoop:
         )
 
     def close(self) -> None:
-        """Settle; the run cannot be taken up any more."""
-        if self._private is not None:
-            self._private.close()
+        """Settle; the run cannot be taken up any more. Where another loop has taken it up from a checkpoint,
+        nothing is given back: its steps are not known here."""
+        private = self._private
+        if private is None:
+            return
+        if self._noted < self.run.length and not self._claimed(private.session.entry):
+            private.leave()
+        else:
+            private.close()
+
+    def _claimed(self, entry: str) -> bool:
+        """Note all steps that are left, so that nobody else begins one of them; False if somebody has."""
+        try:
+            self._account.begin(entry, self._noted, self.run.length)
+        except LedgerError:
+            return False
+        self._noted = self.run.length
+        return True
 
     def leave(self) -> None:
         """Give the optimiser back. Nothing is settled: a checkpoint can be taken up."""
