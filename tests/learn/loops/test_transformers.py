@@ -148,10 +148,22 @@ def test_what_a_run_cannot_follow_is_refused_before_the_charge(
     assert kinds(account) == ["create"]
 
 
+def test_a_precision_of_the_environment_is_refused(
+    account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Accelerate reads it there, whatever the arguments say."""
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
+    trainer = trainer_of(small(model_of()), account, tmp_path)
+    with pytest.raises(InvalidParameter, match="got bf16"):
+        trainer.train()
+    assert kinds(account) == ["create"]
+
+
 def test_private_rows_are_not_evaluated(account: Account, tmp_path: Path) -> None:
     rows = Counting(N)
     trainer = trainer_of(small(model_of()), account, tmp_path, rows=rows, eval_dataset={"a": rows})
-    for look in (trainer.train, lambda: trainer.evaluate(rows), lambda: trainer.predict(rows)):
+    looks: list[Any] = [trainer.train, trainer.evaluate, lambda: trainer.evaluate("a")]
+    for look in (*looks, lambda: trainer.evaluate(rows), lambda: trainer.predict(rows)):
         with pytest.raises(InvalidParameter, match="nobody paid for"):
             look()
     assert kinds(account) == ["create"]
