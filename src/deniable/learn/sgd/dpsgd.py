@@ -287,7 +287,7 @@ class DPSGD:
         """The rows of a container, or its people with their rows, read as declared."""
         if isinstance(data, Arrivals):
             return _arriving(self, data)
-        if self.privacy.max_rows is None or isinstance(data, rows.Rows):
+        if self.privacy.max_rows is None or isinstance(data, UserRows):
             return rows.rows(data, self.example)
         return UserRows(users_of(data, self.unit), self.privacy.max_rows, self.example)
 
