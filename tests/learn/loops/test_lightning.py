@@ -13,13 +13,14 @@ import lightning.pytorch as pl
 import pytest
 import torch
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
+from lightning.pytorch.utilities import CombinedLoader
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from deniable.errors import InvalidParameter, InvalidQuery, LedgerError
 from deniable.learn.loops.lightning import PrivateStrategy
-from deniable.learn.sgd import make_private
+from deniable.learn.sgd import BatchLoss, make_private
 from deniable.ledger import Account, Ledger
 from deniable.randomness import SeededRandom
 from tests.learn.loops.loop_models import (
@@ -196,6 +197,52 @@ def test_loaders_and_modules_that_do_not_fit_are_refused_before_the_charge(accou
         with pytest.raises((InvalidParameter, RuntimeError), match=words):
             fit(trainer, fitted, *loaders)
     assert kinds(account) == ["create"]
+
+
+@pytest.mark.parametrize("settings", [{}, {"check_val_every_n_epoch": 2, "num_sanity_val_steps": 0}])
+@pytest.mark.parametrize(
+    "nest", [lambda rows: {"a": rows}, lambda rows: CombinedLoader({"a": [rows]}, "sequential")]
+)
+def test_private_rows_are_not_validated_in_any_nest_and_at_no_time(
+    account: Account, settings: dict[str, Any], nest: Any
+) -> None:
+    module, private = module_of(), loader()
+    trainer = trainer_of(PrivateStrategy(run_of(module), account=account), **settings)
+    with pytest.raises(InvalidParameter, match="nobody paid for"):
+        fit(trainer, module, private, nest(DataLoader(private.dataset, batch_size=300)))
+    assert kinds(account) == ["create"]
+
+
+def test_private_rows_are_not_validated_after_the_fit(account: Account) -> None:
+    module, private = module_of(), loader()
+    trainer = trainer_of(PrivateStrategy(run_of(module, steps=PASS), account=account), max_epochs=1)
+    fit(trainer, module, private)
+    with pytest.raises(InvalidParameter, match="nobody paid for"):
+        trainer.validate(module, DataLoader(private.dataset, batch_size=300), verbose=False)
+
+
+def logging_losses(module: Any, batch: Any) -> Tensor:
+    values = F.cross_entropy(module(batch[0]), batch[1], reduction="none")
+    module.log("loss", values.mean())
+    return values
+
+
+def shy_losses(module: Any, batch: Any) -> Tensor:
+    """They log what no made-up row shows."""
+    if bool(torch.isin(batch[0][:, 0], ROWS[0][:, 0]).any()):
+        return logging_losses(module, batch)
+    return F.cross_entropy(module(batch[0]), batch[1], reduction="none")
+
+
+def test_a_criterion_logs_nothing_of_private_rows(account: Account) -> None:
+    module = module_of()
+    refused = trainer_of(PrivateStrategy(run_of(module, BatchLoss(logging_losses)), account=account))
+    with pytest.raises(InvalidParameter, match=r"calls self\.log"):
+        fit(refused, module, loader())
+    assert kinds(account) == ["create"]
+    trainer = trainer_of(PrivateStrategy(run_of(module, BatchLoss(shy_losses)), account=account))
+    fit(trainer, module, loader())
+    assert set(trainer.callback_metrics) == {"gradient_norm", "usable_rows"}
 
 
 def test_raw_gradients_move_nothing_while_it_runs(account: Account) -> None:

@@ -148,10 +148,22 @@ def test_what_a_run_cannot_follow_is_refused_before_the_charge(
     assert kinds(account) == ["create"]
 
 
+def test_a_precision_of_the_environment_is_refused(
+    account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Accelerate reads it there, whatever the arguments say."""
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
+    trainer = trainer_of(small(model_of()), account, tmp_path)
+    with pytest.raises(InvalidParameter, match="got bf16"):
+        trainer.train()
+    assert kinds(account) == ["create"]
+
+
 def test_private_rows_are_not_evaluated(account: Account, tmp_path: Path) -> None:
     rows = Counting(N)
     trainer = trainer_of(small(model_of()), account, tmp_path, rows=rows, eval_dataset={"a": rows})
-    for look in (trainer.train, lambda: trainer.evaluate(rows), lambda: trainer.predict(rows)):
+    looks: list[Any] = [trainer.train, trainer.evaluate, lambda: trainer.evaluate("a")]
+    for look in (*looks, lambda: trainer.evaluate(rows), lambda: trainer.predict(rows)):
         with pytest.raises(InvalidParameter, match="nobody paid for"):
             look()
     assert kinds(account) == ["create"]
@@ -187,6 +199,33 @@ def test_a_run_that_broke_off_is_taken_up_under_its_charge(account: Account, tmp
     assert account.spent() == spent
     with pytest.raises(LedgerError, match="settled"):
         trainer_of(small(model_of()), account, tmp_path).train(resume_from_checkpoint=str(checkpoint))
+
+
+def test_a_loop_gives_back_no_steps_that_another_one_has_taken(account: Account, tmp_path: Path) -> None:
+    """Two loops go on with one run; the one that stops early does not know what the other has begun."""
+
+    class Meanwhile(hub.TrainerCallback):  # type: ignore[misc]
+        def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+            if state.global_step == 4:
+                other = trainer_of(small(model_of()), account, tmp_path / "other", every=PASS)
+                other.loop.take_up(json.loads((tmp_path / "checkpoint-3/deniable.json").read_text()))
+                other.create_optimizer()
+                other.loop.begin(other.optimizer, Counting(N), "Trainer")
+                other.loop.step()
+                control.should_training_stop = True
+
+    settings = {"every": 5, "save_strategy": "steps", "save_steps": 3, "callbacks": [Meanwhile()]}
+    trainer_of(small(model_of()), account, tmp_path, **settings).train()
+    assert kinds(account) == ["create", "open", "begin", "begin"]
+
+
+def test_a_run_is_not_taken_up_with_a_seed(account: Account, tmp_path: Path) -> None:
+    """Its charge says that its noise is secret."""
+    broken_off(account, tmp_path)
+    before = kinds(account)
+    with pytest.raises(InvalidParameter, match="secure generator"):
+        trainer_of(small(model_of()), account, tmp_path, rng=SeededRandom(1)).train(True)
+    assert kinds(account) == before
 
 
 def test_a_checkpoint_holds_releases_only(account: Account, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,18 @@ import numpy as np
 import pytest
 import torch
 
-from deniable.errors import BudgetExceeded, InvalidParameter, LedgerError
+from deniable.errors import BudgetExceeded, InvalidParameter, LedgerError, UnitMismatch
+from deniable.guarantee import Budget
 from deniable.learn.convex.descent import Descent, GradientPerturbation
 from deniable.learn.convex.losses import Logistic
-from deniable.learn.sgd import DPSGD, make_private, resume, train
+from deniable.learn.sgd import DPSGD, FixedLots, Users, make_private, resume, train
 from deniable.learn.sgd.training.checkpoint import Checkpoint
 from deniable.learn.sgd.training.trainer import Trainer
 from deniable.ledger import Account, EntryKind, Filter, Ledger
 from deniable.ledger.journal.chain import Head
 from deniable.loss import Loss
 from deniable.randomness import SecureRandom
+from deniable.units import Unit
 from tests.learn.sgd import runs
 from tests.learn.sgd.runs import problem, small
 from tests.learn.sgd.workers import long_run, resumed_steps, train_until_killed
@@ -51,6 +53,12 @@ def broken_off(
     account: Account, folder: Path, at: int, monkeypatch: pytest.MonkeyPatch, **given: Any
 ) -> None:
     """A run whose process is interrupted in the middle of step `at`, after it was noted."""
+    with stopped_in_step(at, monkeypatch):
+        train(small(steps=20, **given), (X, Y), account=account, checkpoint=folder, every=4)
+
+
+@contextmanager
+def stopped_in_step(at: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     honest = Trainer.clipped
 
     def clipped(self: Trainer, lot: Any) -> Any:
@@ -60,7 +68,7 @@ def broken_off(
 
     monkeypatch.setattr(Trainer, "clipped", clipped)
     with pytest.raises(KeyboardInterrupt):
-        train(small(steps=20, **given), (X, Y), account=account, checkpoint=folder, every=4)
+        yield
     monkeypatch.setattr(Trainer, "clipped", honest)
 
 
@@ -214,6 +222,58 @@ def test_another_run_or_account_is_refused(
     account.freeze()
     with pytest.raises(LedgerError, match="is frozen"):
         resume(small(steps=20), (X, Y), account=account, checkpoint=tmp_path / "run")
+
+
+def test_a_charge_for_people_does_not_pay_for_lots_of_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loss alone does not tell: people drawn at 1/5 cost what rows drawn at 1/5 do."""
+    person = Unit.column("person", max_rows=2)
+    with Ledger.open("sqlite://") as ledger:
+        account = ledger.create("people", person, limit=Budget(100, 1e-3))
+        people = Users((X, Y), [i % 150 for i in range(len(X))])
+        with stopped_in_step(5, monkeypatch):
+            run = small(steps=20, n=150, lot=30, unit=person)
+            train(run, people, account=account, checkpoint=tmp_path / "run", every=4)
+        assert small(steps=20).loss == run.loss
+        with pytest.raises(UnitMismatch, match="stated for one row"):
+            resume(small(steps=20), (X, Y), account=account, checkpoint=tmp_path / "run")
+
+
+def fixed(epochs: int, noise: float) -> DPSGD:
+    sizes = dict.fromkeys(("n", "lot", "steps"))
+    return small(**sizes, lots=FixedLots(n=300, lot=30, epochs=epochs, bands=1), noise_multiplier=noise)
+
+
+OTHER_STEPS = [
+    (small(steps=20, noise_schedule=(1, 1, 4, 4)), small(steps=20, noise_schedule=(1, 4, 4, 1))),
+    (fixed(1, 1.0), fixed(4, 2.0)),
+]
+
+
+@pytest.mark.parametrize(("first", "other"), OTHER_STEPS)
+def test_a_loss_that_was_paid_for_is_not_spread_over_other_steps(
+    first: DPSGD, other: DPSGD, account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of the run is spent; what the other one would take beside it was never paid for."""
+    with stopped_in_step(first.length // 2, monkeypatch):
+        train(first, (X, Y), account=account, checkpoint=tmp_path / "run", every=5)
+    assert first.loss == other.loss
+    with pytest.raises(InvalidParameter, match="over other steps"):
+        resume(other, (X, Y), account=account, checkpoint=tmp_path / "run")
+
+
+def test_a_grid_goes_with_the_bound_of_its_own_run(
+    account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Grids of clips a power of two apart have one loss; with the saved bound a row would add four times."""
+    with stopped_in_step(5, monkeypatch):
+        run = small(steps=20, grid=True, clip=1.0)
+        train(run, (X, Y), account=account, checkpoint=tmp_path / "run", every=4)
+    other = small(steps=20, grid=True, clip=0.25)
+    assert other.loss == run.loss
+    release = resume(other, (X, Y), account=account, checkpoint=tmp_path / "run")
+    assert [clip["all"] for clip in release.value.history.clip[4:]] == [0.25] * 12
 
 
 def test_steps_are_noted_before_their_gradient(

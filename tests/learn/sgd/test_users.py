@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 from scipy import stats
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from deniable.errors import DataError
 from deniable.guarantee import Budget
 from deniable.learn.sgd import DPSGD, Lots, Privacy, Users
+from deniable.learn.sgd.data.rows import TensorRows
 from deniable.learn.sgd.data.users import sizes
 from deniable.ledger import Ledger
 from deniable.loss import Grouped
@@ -127,6 +129,17 @@ def test_an_odd_row_of_a_person_is_left_out_and_no_second_gradient(odd: str) -> 
     found = everybody(run, Users(Listed([*good, ODD[odd]]), ["her"] * 4))
     assert torch.allclose(found, everybody(run, Users(Listed(good), ["her"] * 3)), atol=1e-8)
     assert float(found.norm()) <= 1e-3
+
+
+@pytest.mark.parametrize("column", [pa.array, lambda ids: pa.chunked_array([ids[:2], ids[2:]])])
+def test_missing_ids_of_arrow_are_nobody_s_too(column: Any) -> None:
+    users = Users(problem(5), column(["ann", None, "bob", "ann", None]))
+    assert [rows.tolist() for rows in users.rows] == [[0, 3], [2]]
+
+
+def test_rows_read_before_are_not_drawn_one_by_one_where_people_are_protected() -> None:
+    with pytest.raises(DataError, match="Expected Users"):
+        people().rows(TensorRows(problem(5)))
 
 
 def test_rows_of_nobody_are_left_out() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor
@@ -45,13 +46,17 @@ class PrivateSteps:
     def start(self, run: DPSGD, account: Account, rng: Random | None, every: int = EVERY) -> None:
         self.loop = PaidLoop(run, account, rng=rng, every=every)
         self._loader: Any = None
+        self._others: list[Any] = []
         self._finished = False
 
     # ----------------------------------------------------------------------------------- what Lightning calls
 
     def process_dataloader(self, dataloader: Any) -> Any:
-        """Rows of training become numbers of steps; other loaders stay as they are."""
+        """Rows of training become numbers of steps; other loaders stay as they are, if they have other
+        rows."""
         if str(self.lightning_module.trainer.state.stage.value) != "train":
+            self._others.append(dataloader)
+            self._refuse_private_rows()
             return dataloader
         if self._loader is not None and self._loader is not dataloader:
             raise InvalidParameter(
@@ -59,15 +64,27 @@ class PrivateSteps:
                 "anew. Nothing was charged."
             )
         self._loader = dataloader
+        self._refuse_private_rows()
         return StepNumbers(self.loop.run.plan.pass_length)
+
+    def _refuse_private_rows(self) -> None:
+        """Rows of training are no rows of validation: what is logged of them would be a release."""
+        if self._loader is not None and any(_rows(other) is _rows(self._loader) for other in self._others):
+            raise InvalidParameter(
+                "Expected other rows for validation than the private ones: what is logged of them would be a "
+                "release that nobody paid for. Nothing was charged and nothing was run."
+            )
 
     def on_train_start(self) -> None:
         """Everything is known and nothing was read: refuse, or charge."""
-        refuse_settings(self.loop, self.lightning_module, self._loader)
-        self.loop.begin(self.optimizers[0], self._loader, "Lightning")
+        refuse_settings(self.loop, self.lightning_module)
+        _load_validation(self.lightning_module.trainer)
+        with without_logs(self.lightning_module):
+            self.loop.begin(self.optimizers[0], self._loader, "Lightning")
 
     def training_step(self, *step: Any) -> None:
-        answers = self.loop.step()
+        with without_logs(self.lightning_module):
+            answers = self.loop.step()
         if answers:
             self.lightning_module.log_dict(dict(answers), batch_size=1)
         if self.loop.over:
@@ -123,7 +140,7 @@ class PrivateSteps:
 # ------------------------------------------------------------------------------------------ before the charge
 
 
-def refuse_settings(loop: PaidLoop, module: Any, loader: Any) -> None:
+def refuse_settings(loop: PaidLoop, module: Any) -> None:
     """Raise `InvalidParameter` for what a private run cannot follow."""
     trainer = module.trainer
     if module is not loop.run.model:
@@ -131,7 +148,6 @@ def refuse_settings(loop: PaidLoop, module: Any, loader: Any) -> None:
     _refuse_loop(trainer, module)
     _refuse_numbers(trainer)
     _refuse_length(loop, trainer)
-    _refuse_private_rows(trainer, loader)
 
 
 def _refuse_loop(trainer: Any, module: Any) -> None:
@@ -181,13 +197,34 @@ def _refuse_length(loop: PaidLoop, trainer: Any) -> None:
     loop.refuse_length(min(counts) if counts else None, "max_epochs or max_steps of the Trainer")
 
 
-def _refuse_private_rows(trainer: Any, loader: Any) -> None:
-    """Rows of training are no rows of validation: what is logged of them would be a release."""
-    loaders = trainer.val_dataloaders
-    others = loaders if isinstance(loaders, list | tuple) else [loaders]
-    rows = getattr(loader, "dataset", loader)
-    if any(other is not None and getattr(other, "dataset", other) is rows for other in others):
+def _rows(loader: Any) -> Any:
+    return getattr(loader, "dataset", loader)
+
+
+def _load_validation(trainer: Any) -> None:
+    """Lightning makes the loaders when they are first needed, which may be epochs after the charge."""
+    if trainer.enable_validation and trainer.val_dataloaders is None:
+        trainer.validating = True
+        trainer.fit_loop.epoch_loop.val_loop.setup_data()
+        trainer.training = True
+
+
+# --------------------------------------------------------------------------------------------- during a step
+
+
+@contextmanager
+def without_logs(module: Any) -> Iterator[None]:
+    """Inside, the model and the criterion see private rows. What they log would reach loggers and callbacks
+    without noise; on made-up rows, before the charge, it is refused, later the row adds nothing."""
+
+    def refuse(*given: Any, **named: Any) -> None:
         raise InvalidParameter(
-            "Expected other rows for validation than the private ones: what is logged of them would be a "
-            "release that nobody paid for. Nothing was charged."
+            "The model or the criterion calls self.log: what it logs of private rows would be a release that "
+            "nobody paid for. Nothing was charged. Log in validation_step, on public rows."
         )
+
+    vars(module)["log"] = refuse
+    try:
+        yield
+    finally:
+        vars(module).pop("log", None)

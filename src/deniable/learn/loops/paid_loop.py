@@ -9,7 +9,6 @@ is taken unpaid, and what was begun and not saved is lost.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -20,6 +19,7 @@ from deniable import checks
 from deniable.errors import InvalidParameter, LedgerError
 from deniable.learn.sgd.dpsgd import DPSGD
 from deniable.learn.sgd.outcome import History
+from deniable.learn.sgd.training.checkpoint import new_name
 from deniable.learn.sgd.training.private import Private, check_optimizer
 from deniable.learn.sgd.training.saved import check_state, paid_for
 from deniable.learn.sgd.training.steps import TrainingSteps
@@ -74,7 +74,7 @@ class PaidLoop:
             )
         self.run, self._account, self._rng = run, account, rng
         self._every = checks.whole("every", every, at_least=1)
-        self._name, self._noted = uuid.uuid4().hex, 0
+        self._name, self._noted = new_name(run.terms), 0
         self._saved: SavedLoop | None = None
         self._private: Private | None = None
 
@@ -128,12 +128,18 @@ class PaidLoop:
         self._noted = self._account.begun(charge.entry_id)
         check_state({"step": saved.step}, self._noted, self.run.length)
         rng = SecureRandom() if self._rng is None else self._rng
+        if charge.private and not rng.private:
+            raise InvalidParameter(
+                "Expected a secure generator, as the run that was broken off had: what a seeded one draws "
+                "can be drawn again by others. Nothing was run."
+            )
         steps = self._account.attempt(charge, lambda: training.open(data, rng=rng))
         return Session(self._account, charge, steps)
 
     def _restored(self, trainer: Trainer) -> None:
         assert self._saved is not None
-        trainer.taken, trainer.bounds = self._noted, dict(self._saved.bounds)
+        trainer.taken = self._noted
+        trainer.take_bounds(self._saved.bounds)
         trainer.history = History(**self._saved.history)
 
     @property
@@ -175,9 +181,24 @@ class PaidLoop:
         )
 
     def close(self) -> None:
-        """Settle; the run cannot be taken up any more."""
-        if self._private is not None:
-            self._private.close()
+        """Settle; the run cannot be taken up any more. Where another loop has taken it up from a checkpoint,
+        nothing is given back: its steps are not known here."""
+        private = self._private
+        if private is None:
+            return
+        if self._noted < self.run.length and not self._claimed(private.session.entry):
+            private.leave()
+        else:
+            private.close()
+
+    def _claimed(self, entry: str) -> bool:
+        """Note all steps that are left, so that nobody else begins one of them; False if somebody has."""
+        try:
+            self._account.begin(entry, self._noted, self.run.length)
+        except LedgerError:
+            return False
+        self._noted = self.run.length
+        return True
 
     def leave(self) -> None:
         """Give the optimiser back. Nothing is settled: a checkpoint can be taken up."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -96,11 +96,12 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
     def train(self, resume_from_checkpoint: str | bool | None = None) -> TrainOutput:
         """Train, and settle. Broken off, a run is taken up from a checkpoint."""
         refuse_arguments(self.args)
+        refuse_precision(self.accelerator.mixed_precision)
         self.loop.refuse_again()
         epochs = math.ceil(self.args.num_train_epochs * self.loop.run.plan.pass_length)
         count = self.args.max_steps if self.args.max_steps > 0 else epochs
         self.loop.refuse_length(count, "num_train_epochs or max_steps of the arguments")
-        for rows in _all(self.eval_dataset):
+        for rows in _named(self.eval_dataset).values():
             self._refuse_private(rows)
         folder = resume_from_checkpoint or None
         if folder is True:
@@ -152,6 +153,10 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
     # ---------------------------------------------------------------------------------------- looking at rows
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:
+        """Of these rows, or of the Trainer's own, of which one set may be told by its name."""
+        for name, rows in _named(self.eval_dataset).items():
+            if eval_dataset is None or (isinstance(eval_dataset, str) and eval_dataset == name):
+                self._refuse_private(rows)
         self._refuse_private(eval_dataset)
         loader: DataLoader[Any] = super().get_eval_dataloader(eval_dataset)
         return loader
@@ -182,6 +187,15 @@ def refuse_arguments(args: TrainingArguments) -> None:
         )
 
 
+def refuse_precision(precision: str) -> None:
+    """Accelerate reads it from the environment too, whatever the arguments say."""
+    if precision != "no":
+        raise InvalidParameter(
+            f"Expected no mixed precision, got {precision} (ACCELERATE_MIXED_PRECISION): sums in fewer bits "
+            "would break the clip's bound. Nothing was charged."
+        )
+
+
 def _record(folder: Path) -> Any:
     try:
         return json.loads((folder / RECORD).read_text(encoding="utf-8"))
@@ -193,5 +207,6 @@ def _without_losses(logs: dict[str, float]) -> dict[str, float]:
     return {name: value for name, value in logs.items() if name not in PRIVATE_LOGS}
 
 
-def _all(rows: Any) -> Iterable[Any]:
-    return rows.values() if isinstance(rows, dict) else [rows]
+def _named(rows: Any) -> dict[str, Any]:
+    """Sets of rows by their names; a single one has none."""
+    return rows if isinstance(rows, dict) else {"": rows}

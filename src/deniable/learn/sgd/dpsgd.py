@@ -157,6 +157,13 @@ class DPSGD:
         return self.plan.steps
 
     @property
+    def terms(self) -> str:
+        """What the loss of the whole run does not say of its steps: how many there are, which of them have
+        less noise, and how noise is correlated. Two runs of one loss may differ in it."""
+        factors = [float(factor) for factor in self.privacy.noise_schedule]
+        return f"{self.plan.steps} steps, {factors}, {self.plan.correlation}"
+
+    @property
     def unit(self) -> Unit:
         return self.privacy.unit
 
@@ -280,7 +287,7 @@ class DPSGD:
         """The rows of a container, or its people with their rows, read as declared."""
         if isinstance(data, Arrivals):
             return _arriving(self, data)
-        if self.privacy.max_rows is None or isinstance(data, rows.Rows):
+        if self.privacy.max_rows is None or isinstance(data, UserRows):
             return rows.rows(data, self.example)
         return UserRows(users_of(data, self.unit), self.privacy.max_rows, self.example)
 

@@ -28,8 +28,7 @@ class Arrivals:
                 "Expected the steps of rows as a list, an array or a column. Nothing was charged."
             )
         self.data = data
-        values = steps.tolist() if hasattr(steps, "tolist") else list(steps)
-        self.steps = np.array([_step(value) for value in values], dtype=np.int64)
+        self.steps = np.array([_step(value) for value in containers.listed(steps)], dtype=np.int64)
 
 
 class ArrivingRows(Rows):

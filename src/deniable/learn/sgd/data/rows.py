@@ -260,6 +260,15 @@ def _of_loader(loader: DataLoader[Any], example: Any) -> Rows:
     return DatasetRows(dataset, example) if isinstance(dataset, list) else rows(dataset, example)
 
 
+def listed(column: Any) -> Any:
+    """The values of a list, an array or a column as Python has them: in Arrow's own a missing one is a value
+    like others."""
+    for name in ("tolist", "to_pylist"):
+        if hasattr(column, name):
+            return getattr(column, name)()
+    return column
+
+
 def _is_of_numbers(nest: Any) -> bool:
     """Tensors and arrays of numbers in a nest of at least two."""
     _, parts = taken_apart(nest)

@@ -142,7 +142,7 @@ def _rows_of_each(ids: Any) -> list[Positions]:
     if isinstance(ids, str | bytes) or not hasattr(ids, "__len__"):
         raise DataError("Expected the ids of users as a list, an array or a column. Nothing was charged.")
     positions: dict[Any, list[int]] = {}
-    for position, value in enumerate(ids.tolist() if hasattr(ids, "tolist") else ids):
+    for position, value in enumerate(containers.listed(ids)):
         if _is_somebody(value):
             positions.setdefault(value, []).append(position)
     return [np.array(own, dtype=np.int64) for own in positions.values()]

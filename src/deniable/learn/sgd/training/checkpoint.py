@@ -15,12 +15,16 @@ import io
 import json
 import os
 import uuid
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from deniable.errors import InvalidParameter, LedgerError
+
+RANDOM_DIGITS = 32
+"""Of a run's name, before the mark of its terms."""
 
 
 class Checkpoint:
@@ -36,10 +40,10 @@ class Checkpoint:
             raise LedgerError(f"Another process is training in {folder}. Nothing was run.") from None
 
     @classmethod
-    def create(cls, folder: str | Path, *, loss: str) -> Checkpoint:
+    def create(cls, folder: str | Path, *, loss: str, terms: str = "") -> Checkpoint:
         """Name a run in an empty or new folder. It is on the disk before the charge, so
         that no kill loses what was paid."""
-        path, name = vacant(folder), uuid.uuid4().hex
+        path, name = vacant(folder), new_name(terms)
         _write(path / "run.json", json.dumps({"name": name, "loss": loss}).encode())
         return cls(path, name, loss)
 
@@ -76,6 +80,21 @@ class Checkpoint:
 
     def close(self) -> None:
         self._file.close()
+
+
+def new_name(terms: str) -> str:
+    """Of a run: random digits, and the mark of its terms. It stands in the ledger, so nobody changes it."""
+    return uuid.uuid4().hex + mark(terms)
+
+
+def mark(terms: str) -> str:
+    """A digest of what a run's loss does not say of its steps; nothing where the loss says all."""
+    return blake2b(terms.encode(), digest_size=16).hexdigest() if terms else ""
+
+
+def names_terms(name: str, terms: str) -> bool:
+    """Whether a run of this name has these terms. Older names have no mark."""
+    return name[RANDOM_DIGITS:] in ("", mark(terms))
 
 
 def vacant(folder: str | Path) -> Path:

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from torch import Tensor
 from torch.optim import Optimizer
-from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.optim.optimizer import _global_optimizer_pre_hooks, register_optimizer_step_pre_hook
 
 from deniable.errors import InvalidParameter, InvalidQuery
 from deniable.learn.clip.batch import Batch
@@ -57,7 +57,7 @@ class Private:
         self._conduct = conduct(run.model)
         self._trainer: Trainer | None = None
         self._stepping = False
-        self._guard = weakref.finalize(self, register_optimizer_step_pre_hook(_guard(self)).remove)
+        self._guard = weakref.finalize(self, register_optimizer_step_pre_hook(_Guard(self)).remove)
         try:
             self._session = open_session(TrainingSteps(run, self._start, self._show))
         except BaseException:
@@ -226,13 +226,14 @@ def check_optimizer(run: DPSGD, optimizer: Optimizer) -> None:
 
 
 def refuse_step_hooks(optimizer: Optimizer) -> None:
-    """A hook of the optimiser that runs before a step runs inside `step`, after the noisy mean is put in
-    place: whatever it adds to a gradient would move the model without noise."""
-    if optimizer._optimizer_step_pre_hooks:
+    """A hook of the optimiser, or of all optimisers, that runs before a step runs inside `step`, after the
+    noisy mean is put in place: whatever it adds to a gradient would move the model without noise."""
+    others = [hook for hook in _global_optimizer_pre_hooks.values() if not isinstance(hook, _Guard)]
+    if optimizer._optimizer_step_pre_hooks or others:
         raise InvalidParameter(
-            "The optimizer has a hook that runs before its step (register_step_pre_hook), where it could add "
-            "gradients without noise. Nothing was run. Remove it (the handle's remove()); a hook after the "
-            "step is allowed."
+            "The optimizer has a hook that runs before its step (register_step_pre_hook, or "
+            "register_optimizer_step_pre_hook for all), where it could add gradients without noise. Nothing "
+            "was run. Remove it (the handle's remove()); a hook after the step is allowed."
         )
 
 
@@ -245,19 +246,19 @@ def _held(optimizer: Optimizer) -> set[int]:
     return {id(p) for group in optimizer.param_groups for p in group["params"]}
 
 
-def _guard(private: Private) -> Callable[..., None]:
+class _Guard:
     """What every optimiser calls before a step. It does not keep the loop alive."""
-    alive = weakref.ref(private)
 
-    def refuse(optimizer: Optimizer, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        loop = alive()
+    def __init__(self, private: Private) -> None:
+        self._alive = weakref.ref(private)
+
+    def __call__(self, optimizer: Optimizer, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        loop = self._alive()
         if loop is not None:
             # A step has one argument, the closure; `arguments` begins with the optimiser itself in some
             # versions.
             values = [value for value in (*arguments, *named.values()) if value is not optimizer]
             loop.refuse_step(optimizer, next((value for value in values if value is not None), None))
-
-    return refuse
 
 
 def _joined(lot: Lot) -> Any:

@@ -15,10 +15,10 @@ from typing import Any, Protocol, TypeVar
 
 from deniable import checks
 from deniable.accounting.filters.charges import Charge
-from deniable.errors import InvalidParameter, LedgerError
+from deniable.errors import InvalidParameter, LedgerError, UnitMismatch
 from deniable.learn.sgd.dpsgd import DPSGD
 from deniable.learn.sgd.training import progress
-from deniable.learn.sgd.training.checkpoint import Checkpoint
+from deniable.learn.sgd.training.checkpoint import Checkpoint, names_terms
 from deniable.learn.sgd.training.walk import NextStep, Stepwise, Walk, Walking
 from deniable.ledger import Account, Entry, EntryKind, Session, Status
 from deniable.ledger.account import OPENERS, Paid
@@ -73,7 +73,7 @@ def train(
         session, walk = _opened(Walking(run), data, account, rng, description)
         account.begin(session.entry, 0, run.length)
         return _driven(run, session, walk, rng is None or rng.private)
-    folder = Checkpoint.create(checkpoint, loss=run.loss.to_json())
+    folder = Checkpoint.create(checkpoint, loss=run.loss.to_json(), terms=terms_of(run))
     try:
         words = f"{description}, run {folder.name}"
         session, walk = charged(folder, lambda: _opened(Walking(run), data, account, rng, words), account)
@@ -203,17 +203,38 @@ def paid_for(account: Account, run: Priced, folder: Named) -> tuple[Paid, bool]:
             "belongs to another one. Nothing was run. If nothing was charged, name an empty folder and begin "
             "anew."
         )
-    if entry.loss_json != run.loss.to_json() or folder.loss != entry.loss_json:
-        raise InvalidParameter(
-            "Expected the run that was broken off: this one has another loss than what was paid for. Nothing "
-            "was run."
-        )
+    _refuse_another(account, run, folder, entry)
     if account.status is not Status.OPEN:
         raise LedgerError(f'The account "{account.name}" is {account.status}. Nothing was run.')
     over = any(
         e.kind is EntryKind.SETTLE and e.details.get("session") == entry.seq for e in account.history()
     )
     return _rebuilt(entry, run), over
+
+
+def _refuse_another(account: Account, run: Priced, folder: Named, entry: Entry) -> None:
+    """Raise unless what goes on is what was paid for: its loss, the unit that the loss is stated for, and the
+    terms of its steps, by which two runs of one loss may differ."""
+    if run.unit != account.unit:
+        raise UnitMismatch(
+            f'The account "{account.name}" protects {account.unit}; this run is stated for {run.unit}. '
+            "Nothing was run. Go on with the run that was broken off."
+        )
+    if entry.loss_json != run.loss.to_json() or folder.loss != entry.loss_json:
+        raise InvalidParameter(
+            "Expected the run that was broken off: this one has another loss than what was paid for. Nothing "
+            "was run."
+        )
+    if not names_terms(folder.name, terms_of(run)):
+        raise InvalidParameter(
+            "Expected the run that was broken off: this one spreads the loss that was paid for over other "
+            "steps (their number, noise_schedule, bands). Nothing was run."
+        )
+
+
+def terms_of(run: Priced) -> str:
+    """What the loss of a run does not say of its steps; nothing for runs whose steps are all alike."""
+    return str(getattr(run, "terms", ""))
 
 
 def _rebuilt(entry: Entry, run: Priced) -> Paid:

@@ -11,7 +11,7 @@ import copy
 import logging
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -425,9 +425,15 @@ class Trainer:
             for name, parameter in self._named.items():
                 parameter.copy_(state["model"][name])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.taken, self.bounds = int(state["step"]), dict(state["bounds"])
+        self.taken = int(state["step"])
+        self.take_bounds(state["bounds"])
         self._average = state["average"]
         self.history = History(**state["history"])
+
+    def take_bounds(self, saved: Mapping[str, float]) -> None:
+        """Bounds that move go on where they were. Fixed ones are the run's own: its grid is made for them."""
+        if isinstance(self.run.rule, Adaptive):
+            self.bounds = dict(saved)
 
 
 Watch = Callable[[Trainer], None]
