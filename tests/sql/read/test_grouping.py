@@ -82,7 +82,7 @@ def test_it_costs_nothing_and_moves_no_noise() -> None:
     assert [s.selection for s in asking.sets] == [s.selection for s in bare.sets]
 
 
-@pytest.mark.parametrize("of", ["days", "COUNT(*)", "1"])
+@pytest.mark.parametrize("of", ["(days)", "(COUNT(*))", "(1)", "_ID()"])
 def test_it_asks_for_what_is_grouped_by(of: str) -> None:
     with pytest.raises(InvalidQuery, match="GROUPING expects what stands in GROUP BY"):
-        checked(f"SELECT GROUPING({of}), COUNT(*) FROM visits GROUP BY ROLLUP (ward)")
+        checked(f"SELECT GROUPING{of}, COUNT(*) FROM visits GROUP BY ROLLUP (ward)")

@@ -68,3 +68,9 @@ def test_they_cost_no_more_than_what_is_asked() -> None:
 def test_a_filter_on_them_is_refused_with_what_to_write() -> None:
     with pytest.raises(InvalidQuery, match="REGR_SLOPE"):
         check("SELECT REGR_SLOPE(y, x) FILTER (WHERE x > 3) FROM t", SCHEMA, Unit.column("id", max_rows=1))
+
+
+@pytest.mark.parametrize("call", ["REGR_SLOPE(y)", "REGR_COUNT(DISTINCT y, x)", "REGR_R2(*)"])
+def test_one_argument_is_refused(call: str) -> None:
+    with pytest.raises(InvalidQuery, match=r"REGR_\w+ is not answered"):
+        check(f"SELECT {call} FROM t", SCHEMA, Unit.column("id", max_rows=1))

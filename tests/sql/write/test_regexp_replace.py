@@ -53,6 +53,7 @@ CASES = [
     ("^.*@", "", ""),
     ("(a)?a", r"<\1>", "g"),
     ("[a-z]*a", "-", "g"),
+    (r"[\😀\-]", "x", "g"),
 ]
 SCHEMA = Schema((TableInfo("t", (ColumnInfo("p", types.INTEGER), ColumnInfo("x", types.TEXT)), unit="p"),))
 
@@ -98,7 +99,9 @@ def test_all_engines_replace_what_python_replaces(kind: str) -> None:
         (r"regexp_replace(x, '(a)', '\2')", "It has 1 brackets"),
         (r"regexp_replace(x, 'a', '\0')", "It has 0 brackets"),
         (r"regexp_replace(x, 'a', '\')", "A backslash is written twice"),
+        (r"regexp_replace(x, '(a)', '\²')", "It has 1 brackets"),
         ("regexp_replace(x, 'a', 'b', 's')", "options of a pattern"),
+        ("regexp_replace(x, 'a', 'b', 'ic')", "options of a pattern"),
         ("regexp_replace(x, x, 'b')", "A pattern"),
         ("regexp_replace(x, 'a', x)", "REGEXP_REPLACE"),
         ("regexp_replace(x, '(a)(b)(c)(d)(e)(f)(g)(h)(i)', 'b')", "more than 8 brackets"),

@@ -245,6 +245,10 @@ class Dialect(Readings):
     def json_text(self, text: str, key: str) -> str:
         """The value of a key as text, of a text that is known to be an object with one such key."""
 
+    def json_number(self, text: str, key: str) -> str:
+        """The same of a value that is a number, as a double."""
+        return self.as_double(self.json_text(text, key))
+
     @abstractmethod
     def json_part(self, text: str, key: str) -> str:
         """The same of a value that is an object or an array, as JSON."""

@@ -79,6 +79,11 @@ class DuckDB(Dialect):
         path = self.text(f'$."{key}"')
         return f"TRY(json_extract_string({text}, {path}))"
 
+    def json_number(self, text: str, key: str) -> str:
+        # By its text 1e18 would have 19 digits, which no text of a number has.
+        path = self.text(f'$."{key}"')
+        return f"TRY(CAST(json_extract({text}, {path}) AS DOUBLE))"
+
     def json_part(self, text: str, key: str) -> str:
         path = self.text(f'$."{key}"')
         return f"CAST(TRY(json_extract({text}, {path})) AS VARCHAR)"

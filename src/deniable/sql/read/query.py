@@ -219,9 +219,10 @@ class _Answer:
 
     def _grouping(self, node: exp.Expr) -> Expr:
         """GROUPING(a, b): a binary digit for each, 1 where a row sums over it."""
-        digits = [self._is_total(self._grouped(plain(part))) for part in node.expressions]
-        number: Expr = digits[0] if digits else Literal(0, INTEGER)
-        for digit in digits[1:]:
+        if not node.expressions:
+            refuse("GROUPING expects what stands in GROUP BY.", "Write it as it stands there.")
+        number, *digits = [self._is_total(self._grouped(plain(part))) for part in node.expressions]
+        for digit in digits:
             twice = Call("multiply", (number, Literal(2, INTEGER)), INTEGER)
             number = Call("add", (twice, digit), INTEGER)
         return number

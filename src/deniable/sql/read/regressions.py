@@ -32,7 +32,7 @@ def expanded(tree: exp.Expr) -> None:
     for node in list(tree.find_all(*_FORMS, exp.Anonymous)):
         if isinstance(node.parent, (exp.Filter, exp.Window)):
             continue
-        if type(node) in _FORMS:
+        if type(node) in _FORMS and node.expression:
             node.replace(_filled(_FORMS[type(node)], node.this, node.expression))
         elif str(node.this).lower() in _MEANS and len(node.expressions) == 1:
             node.replace(_filled(_MEANS[str(node.this).lower()], node.expressions[0], exp.Null()))

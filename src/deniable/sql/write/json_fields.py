@@ -26,7 +26,8 @@ DEPTH = 8
 
 _MARK, _STRING, _INTEGER, _REAL, _BOOLEAN, _NULL = "\x01", "\x02", "\x03", "\x04", "\x05", "\x06"
 _NESTED, _KEY, _OURS, _OPEN, _CLOSE = "\x0e", "\x0f", "\x10", "\x11", "\x12"
-_FORGED = "[\x01-\x08\x0b\x0c\x0e-\x1f]"
+_FORGED = "[^\t\n\r -\U0010ffff]"
+"""Control characters, U+0000 among them, which no statement can name."""
 _VALUE = f"[{_STRING}-{_NULL}{_NESTED}]"
 KINDS = {"text": f"[{_STRING}{_INTEGER}{_BOOLEAN}]", "real": _REAL, "part": _NESTED}
 """What a reading takes: a string, whole number or boolean as text; another number; an object to look into."""
@@ -65,6 +66,8 @@ def field(call: Call, args: list[str], dialect: Dialect) -> str:
         safe = f"CASE WHEN NOT {dialect.found(text, _FORGED)} AND {shape} THEN {text} END"
         if kind == "part":
             return dialect.json_part(safe, key)
+        if kind == "real":
+            return dialect.json_number(safe, key)
         return dialect.json_text(safe, key)
 
     return dialect.let(args[:1], body)

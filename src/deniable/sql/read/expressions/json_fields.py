@@ -61,8 +61,7 @@ def cast(
         value: Expr = Call("cast", (text,), to)
         if to.kind not in NUMBERS:
             return value
-        real: Expr = Call("cast", (_read(of, inner, "real"),), FLOAT)
-        return Call("coalesce", (value, convert(real, to)), to)
+        return Call("coalesce", (value, convert(_read(of, inner, "real"), to)), to)
 
     return read
 
@@ -74,9 +73,8 @@ def _read(of: NodeReader, node: exp.Expr, kind: str) -> Expr:
     expr = a_text(of(base), "->>")
     for i, key in enumerate(keys):
         reading = kind if i == len(keys) - 1 else "part"
-        expr = Call(
-            "json_field", (expr, Literal(key, types.text(len(key))), Literal(reading, TEXT)), expr.type
-        )
+        to = FLOAT if reading == "real" else expr.type
+        expr = Call("json_field", (expr, Literal(key, types.text(len(key))), Literal(reading, TEXT)), to)
     return expr
 
 

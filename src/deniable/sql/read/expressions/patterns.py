@@ -13,6 +13,7 @@ of the text.
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
@@ -88,7 +89,7 @@ def replacement(given: str, by: str, *, fold: bool) -> tuple[str, str]:
 def _reference(sign: str, brackets: Sequence[int]) -> str:
     if sign == "\\":
         return "\\\\"
-    if not sign.isdigit() or not 1 <= int(sign) <= len(brackets):
+    if not sign or sign not in string.digits[1 : len(brackets) + 1]:
         refuse(
             f"\\{sign} in what replaces a pattern is not answered.",
             f"It has {len(brackets)} brackets: \\1 is the first. A backslash is written twice.",
@@ -334,7 +335,7 @@ def _member(sign: str) -> str:
         return sign
     if escape.isalnum():
         _refuse(sign)
-    return f"\\{sign[-1]}"
+    return _escaped(sign[-1])
 
 
 def _other_case(part: str) -> str:

@@ -209,7 +209,7 @@ def _replace_pattern(of: NodeReader, node: exp.Expr) -> Expr:
     x = a_text(of(node.this), "REGEXP_REPLACE")
     modifiers = node.args.get("modifiers")
     flags = "" if modifiers is None else string(modifiers, "The options of a pattern")
-    if not set(flags) <= set("gic"):
+    if not set(flags) <= set("gic") or {"i", "c"} <= set(flags):  # of these two the last would count
         refuse("The options of a pattern are not answered, 'g' and 'i' excepted.")
     pattern = string(node.args["expression"], "A pattern")
     shape, by = replacement(
