@@ -39,7 +39,7 @@ def audited(seed: int, make: Callable[..., Trainer] = Trainer.fresh, **given: An
         lot = [Batch((x, torch.zeros(len(x))))] if len(x) else []
         return trainer.release(trainer.clipped(lot))["line.weight"][0].double().numpy()
 
-    return canaries(step, claim, dimension=DIMENSION, rounds=120, each=250, seed=seed)
+    return canaries(step, claim, dimension=DIMENSION, rounds=120, each=250, seed=seed, seconds=10)
 
 
 def test_honest_steps_hold_and_are_seen_nearly_in_full() -> None:
