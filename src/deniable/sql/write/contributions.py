@@ -170,7 +170,8 @@ def weighted(text: str, limit: Limit, condition: str, dialect: Dialect) -> tuple
     a common table: engines then scan twice and store nothing.
 
     Where few units are above the bound, only these are joined: the weight of all others is LEAST(one, …) =
-    one, as n ≤ rows, and nothing is left out of them.
+    one, as n ≤ rows, and nothing is left out of them. That rests on every row of `text` having a unit, which
+    `relations` sees to: a row without one would count here and be in nobody's bound.
     """
 
     q = dialect.quote
