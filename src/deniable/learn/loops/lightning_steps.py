@@ -72,7 +72,7 @@ class PrivateSteps:
         if self._loader is not None and any(_rows(other) is _rows(self._loader) for other in self._others):
             raise InvalidParameter(
                 "Expected other rows for validation than the private ones: what is logged of them would be a "
-                "release that nobody paid for. Nothing was charged and nothing was run."
+                "release that nobody paid for. Give rows that are public."
             )
 
     def on_train_start(self) -> None:
