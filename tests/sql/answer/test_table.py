@@ -3,6 +3,7 @@ often as it claims, and is not idle."""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable
 from fractions import Fraction
@@ -13,8 +14,9 @@ from scipy import stats
 
 from deniable.randomness import SeededRandom
 from deniable.sql.answer import forms
+from deniable.sql.answer.estimate import Cell
 from deniable.sql.answer.joint_noise import LinearForm
-from deniable.sql.answer.table import GroupReader, Released
+from deniable.sql.answer.table import GroupReader, Released, _ends
 from deniable.sql.engines import Engine, Statement
 from deniable.sql.plan.noise import Noise
 from deniable.sql.plan.plan import NoisyMeasure, Plan
@@ -167,6 +169,14 @@ def test_a_share_of_a_count_is_narrower_than_its_box() -> None:
     box = (300 + radii[0]) / (900 - radii[1]) - (300 - radii[0]) / (900 + radii[1])
     results = released(made, 20, 5)
     assert max(float(r.high["share"][0] - r.low["share"][0]) for r in results) < 0.8 * box
+
+
+def test_an_interval_holds_the_number_that_is_shown() -> None:
+    """What is told of rows beyond a bound makes a count a fraction; the column shows it rounded."""
+    cells = [Cell(Fraction(383924, 100), 3839.24, 3900.0), Cell(Fraction(3839), 3838.0, 3839.4), Cell(None)]
+    low, high = _ends(cells, pa.array([3839, 3839, None], pa.int64()))
+    assert low.tolist() == [3839.0, 3838.0, -math.inf]
+    assert high.tolist() == [3900.0, 3839.4, math.inf]
 
 
 def test_a_quantile_costs_what_was_asked_with_its_brackets() -> None:

@@ -213,6 +213,14 @@ def _array(cells: Sequence[Cell], of: Type) -> pa.Array:
     return arrays.column([evaluate.written(cell.value, of) for cell in cells], arrow_type(of))
 
 
+def _ends(cells: Sequence[Cell], column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """The intervals of a column, widened to the numbers it shows: a count is rounded to a whole one, which may
+    lie outside an interval that ends at the count before."""
+    shown = np.array([math.nan if number is None else float(number) for number in column.to_pylist()], float)
+    low, high = (np.array(ends, float) for ends in ([c.low for c in cells], [c.high for c in cells]))
+    return np.where(shown < low, shown, low), np.where(shown > high, shown, high)
+
+
 def _left_out(
     reader: GroupReader, of: Expr, cells: Sequence[Cell], groups: Sequence[Released]
 ) -> np.ndarray | None:
@@ -238,8 +246,7 @@ def answer(settled: Settled, groups: Sequence[Released]) -> Result:
         cells = [reader.cell(output.of, pieces, group, beta) for group in groups_in_order]
         table[name] = _array(cells, output.of.type)
         if pieces and output.of.type.kind in _NUMBERS:
-            low[name] = np.array([c.low for c in cells], float)
-            high[name] = np.array([c.high for c in cells], float)
+            low[name], high[name] = _ends(cells, table[name])
             beyond = _left_out(reader, output.of, cells, groups_in_order)
             if beyond is not None:
                 left_out[name] = beyond
