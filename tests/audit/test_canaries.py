@@ -59,6 +59,19 @@ def test_a_cap_that_a_row_fills_is_found() -> None:
     assert (found.verdict, found.options["design"]) == (Verdict.VIOLATION, "opposed")
 
 
+def test_a_length_that_overflows_and_goes_unclipped_is_found() -> None:
+    """In half precision 70,000 is infinite; a clip of it that is no number is left out by some."""
+
+    def careless(rows: Any, rng: np.random.Generator) -> Any:
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        factors = np.where(norms > np.finfo(np.float16).max, 1, np.minimum(1, CLAIM.clip / norms))
+        noise = CLAIM.noise_multiplier * CLAIM.clip * rng.standard_normal(200)
+        return ((rows * factors).sum(axis=0) + noise) / CLAIM.lot
+
+    finding = canaries(careless, CLAIM, dimension=200, rounds=100, each=60, confidence=0.999)
+    assert (finding.verdict, finding.options["design"]) == (Verdict.VIOLATION, "singled")
+
+
 def test_a_small_part_that_is_clipped_apart_is_found() -> None:
     """A dense row is hardly in it; one that leans there is answered by √2 times the clip."""
 

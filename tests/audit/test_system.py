@@ -4,6 +4,7 @@ beforehand."""
 from __future__ import annotations
 
 import base64
+import hashlib
 import itertools
 import json
 import os
@@ -90,12 +91,16 @@ def test_a_command_is_audited_and_reported(tmp_path: Path, script: str, tables: 
         "1",
     )
     saved = tmp_path / "finding.json"
-    said = run(*line, "--report", str(page), "--resume", str(kept), "--save", str(saved), code=1).stdout
+    result = run(*line, "--report", str(page), "--resume", str(kept), "--save", str(saved), code=1)
+    said = result.stdout
+    assert "Planned: 300 runs. On the easiest target they tell ε = 1." in " ".join(result.stderr.split())
     assert "VIOLATION" in run("--replay", str(saved), code=1).stdout
     assert "VIOLATION" in said
     written = page.read_text(encoding="utf-8")
     assert "data:image/png;base64," in written
     assert "violation" in written
+    assert f"<td>{script} {{data}}</td>" in written
+    assert hashlib.sha256(Path(tables[0]).read_bytes()).hexdigest() in written
     assert len(kept.read_text().splitlines()) > 250
 
 
@@ -256,7 +261,10 @@ def test_an_address_is_audited(address: str, tables: tuple[str, str]) -> None:
 
 def test_a_path_that_never_leads_anywhere_ends_the_audit(address: str) -> None:
     nowhere = ("--url", address + "/{data}", "--json-path", "rows", "--epsilon", "1", "--samples", "300")
-    assert "--json-path rows leads to nothing in" in run(*nowhere, "--data", "3", "4", code=2).output
+    said = run(*nowhere, "--data", "3", "4", code=2).output
+    assert said.startswith("Planned")
+    assert "--json-path rows leads to nothing in" in said
+    assert "gave no JSON" not in said
     url = Url(address + "/{data}", path="result.rows.0")
     assert url("3")[1] is not None
     with pytest.raises(InvalidParameter, match="did not answer"):

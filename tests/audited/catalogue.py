@@ -333,13 +333,13 @@ LEARNT = [
     Audited(CountTables(1, 2, 2, 2), CountTables(1, 2, 2, 8), (NO_CELLS, ONE_CELL), least=1.0),
     Audited(CountTables(1, 2, 2, 2, 0.01), CountTables(1, 2, 2, 8, 0.01), (NO_CELLS, ONE_CELL), least=0.3),
     Audited(
-        ByGroup(("w", "x"), 2, bins=2), ByGroup(("w", "x"), 8, bins=2), (NINE_WOMEN, TEN_WOMEN), first_group, least=0.4,
+        ByGroup(("w", "x"), 2, bins=2), ByGroup(("w", "x"), 8, bins=2), (NINE_WOMEN, TEN_WOMEN), first_group, 1000, 0.4,
     ),
     Audited(Growth(CountTables(1, 2, 2, 1), 1), Growth(CountTables(1, 2, 2, 6), 1), (ONE_CELL, TWO_CELLS), split, least=0.2),
     Audited(
         Selection((RandomizedResponse.for_budget(1),), float, NegativeBinomialRuns(1, 0.1)),
         Selection((RandomizedResponse.for_budget(6),), float, NegativeBinomialRuns(1, 0.1)), (True, False),
-        lambda chosen: chosen.value, 3000,
+        lambda chosen: chosen.value, 1500,
     ),
     Audited(
         DependentBound(3, 2, 20, 5, 2, 2, 0.1, 0.5), QuietBound(3, 2, 20, 5, 2, 2, 0.1, 0.5),

@@ -122,16 +122,13 @@ class Url:
         for _ in range(TRIES):
             try:
                 with urllib.request.urlopen(request, timeout=self.seconds) as answer:
-                    status, body = answer.status, json.loads(answer.read() or b"null")
-                    return [status, self._looked_at(data, body)]
+                    return [answer.status, self._looked_at(data, _parsed(address, answer.read()))]
             except urllib.error.HTTPError as error:
                 if error.code not in TOO_OFTEN:
                     return self._error(data, address, error.code)
                 clock.sleep(_named_pause(error.headers.get("Retry-After")))
             except (OSError, HTTPException) as error:
                 raise InvalidParameter(f"{address} did not answer: {error}. Nothing was certified.") from None
-            except ValueError as error:
-                raise InvalidParameter(f"{address} gave no JSON: {error}. Nothing was certified.") from None
         raise InvalidParameter(
             f"{address} says that it is asked too often, {TRIES} times on end. Nothing was certified. Ask "
             "more slowly (--rate); with --resume the runs that were made are not lost."
@@ -157,6 +154,13 @@ class Url:
                 "certified."
             )
         return value
+
+
+def _parsed(address: str, body: bytes) -> Any:
+    try:
+        return json.loads(body or b"null")
+    except ValueError as error:
+        raise InvalidParameter(f"{address} gave no JSON: {error}. Nothing was certified.") from None
 
 
 def _named_pause(header: str | None) -> float:
@@ -337,6 +341,18 @@ def _whole_lines(path: Path) -> list[dict[str, Any]]:
 # ------------------------------------------------------------------------------------------------ plans
 
 
+def smallest_seen(claim: Budget, runs: int, confidence: float = 0.95) -> float:
+    """The smallest true ε that so many runs could tell from the claim, with probability .95, on the easiest
+    target of that ε.
+
+    >>> smallest_seen(Budget(1), 100_000) < smallest_seen(Budget(1), 1000)
+    True
+    """
+    alpha = (1 - SHARE - UNSEEN) * (1 - confidence)
+    certifying = int((1 - EXPLORE) * runs)
+    return detectable(certifying, epsilon=float(claim.epsilon), delta=float(claim.delta), alpha=alpha)
+
+
 def runs_needed(claim: Budget, true: float, confidence: float = 0.95) -> int:
     """How many runs could tell a true ε from the claim, with probability .95, on the
     easiest target of that ε.
@@ -344,13 +360,11 @@ def runs_needed(claim: Budget, true: float, confidence: float = 0.95) -> int:
     >>> runs_needed(Budget(1), 2.0) < runs_needed(Budget(1), 1.5) < runs_needed(Budget(1), 1.1)
     True
     """
-    alpha = (1 - SHARE - UNSEEN) * (1 - confidence)
-    epsilon, delta = float(claim.epsilon), float(claim.delta)
-    if not true > epsilon:
-        raise InvalidParameter(f"Expected true={true} above the claim of ε = {epsilon:g}.")
+    if not true > float(claim.epsilon):
+        raise InvalidParameter(f"Expected true={true} above the claim of ε = {float(claim.epsilon):g}.")
 
     def enough(runs: int) -> bool:
-        return detectable(int((1 - EXPLORE) * runs), epsilon=epsilon, delta=delta, alpha=alpha) <= true
+        return smallest_seen(claim, runs, confidence) <= true
 
     high = LEAST_SAMPLES
     if enough(high):

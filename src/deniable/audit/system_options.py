@@ -3,6 +3,7 @@ database, and two neighbours."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -10,13 +11,26 @@ from typing import Any
 
 from deniable.audit.finding import Finding
 from deniable.audit.sniper import audit
-from deniable.audit.system import Command, Paced, Recorded, Sql, Url, runs_needed, without_password
+from deniable.audit.system import (
+    Command,
+    Paced,
+    Recorded,
+    Sql,
+    Url,
+    runs_needed,
+    smallest_seen,
+    without_password,
+)
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 
 EASY = 4
 """Times as many runs as the easiest target of a plan would need."""
 NEIGHBOURS = "A system is audited on two neighbours: add --data FIRST SECOND and --epsilon. Nothing was run."
+
+
+def _silently(_: str) -> None:
+    """For those who do not listen."""
 
 
 @dataclass(frozen=True)
@@ -62,23 +76,34 @@ class SystemOptions:
         self,
         claim: Budget | None,
         options: Mapping[str, Any],
-        resumed: Callable[[int], None] | None = None,
+        tell: Callable[[str], None] = _silently,
     ) -> Finding:
-        """Audit it, with runs enough to see twice the claim unless --samples says otherwise. `resumed` hears
-        how many runs were there already."""
+        """Audit it, with runs enough to see twice the claim unless --samples says otherwise. `tell` hears
+        before the first run how many are planned, and how many are there already."""
         if claim is None or self.data is None:
             raise InvalidParameter(NEIGHBOURS)
         self._refuse()
         target = self.target()
         if self.resume is not None:
             target = Recorded(target, self.resume, self.about)
-            if target.count and resumed is not None:
-                resumed(target.count)
+            if target.count:
+                tell(f"{target.count:,} runs are kept from before; they are not made again.")
         if options["samples"] is None:
             twice = 2 * float(claim.epsilon)
             options = {**options, "samples": EASY * runs_needed(claim, twice, options["confidence"])}
+        tell(self._planned(claim, options["samples"], options["confidence"]))
         finding = audit(target, self.data, claim, name=self.name, workers=1, **options)
         return replace(finding, options={**(finding.options or {}), "system": self.told})
+
+    def _planned(self, claim: Budget, runs: int, confidence: float) -> str:
+        pace = ""
+        if self.rate is not None:
+            pace = f", at most {self.rate:g} a second (about {math.ceil(runs / self.rate):,} s)"
+        seen = smallest_seen(claim, runs, confidence)
+        return (
+            f"Planned: {runs:,} runs{pace}. On the easiest target they tell ε = {seen:.3g} from the claimed "
+            f"{claim}; --plan says how many others need."
+        )
 
     def _refuse(self) -> None:
         if sum(map(bool, (self.command, self.url, self.sql))) > 1:

@@ -321,11 +321,12 @@ def _nothing() -> NoReturn:
 
 def _system(asks: SystemOptions, budget: Budget | None, options: dict[str, Any]) -> Finding:
     with _bar(asks.name) as tell:
-        return asks.attack(budget, options | {"progress": tell}, _tell_resumed)
+        return asks.attack(budget, options | {"progress": tell}, _tell_first)
 
 
-def _tell_resumed(runs: int) -> None:
-    Console(stderr=True).print(f"{runs:,} runs are kept from before; they are not made again.")
+def _tell_first(sentence: str) -> None:
+    """On stderr, so that --json stays whole."""
+    Console(stderr=True).print(sentence)
 
 
 def _query(target: AuditTarget, options: dict[str, Any]) -> Finding:

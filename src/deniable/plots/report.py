@@ -4,13 +4,17 @@ assumptions, how to run it again."""
 from __future__ import annotations
 
 import base64
+import hashlib
 import html
 import tempfile
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from deniable.audit.finding import Finding, Verdict
+from deniable.audit.sniper.certificate import BY_COIN, COUPLED
 from deniable.numbers import down
 from deniable.plots import audit as pictures
 
@@ -18,8 +22,12 @@ STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}"
     "h1{font-size:1.4rem}table{border-collapse:collapse}td,th{border-bottom:1px solid #ddd;padding:.3rem "
     ".8rem;text-align:left}.violation{color:#b00020}.consistent{color:#00695c}img{max-width:100%}"
-    "pre{background:#f6f6f6;padding:1rem;overflow:auto}"
+    "pre{background:#f6f6f6;padding:1rem;overflow:auto;max-height:30rem}summary{cursor:pointer}"
 )
+METHODS = {
+    BY_COIN: "an event was chosen on the first runs, and counted on others",
+    COUPLED: "an event was chosen on the first runs, and counted on others; both neighbours had the same seeds",
+}
 MEANS = {
     Verdict.VIOLATION: "The claim is false, but for a chance of 1 − confidence.",
     Verdict.CONSISTENT: "Nothing that was tried contradicts the claim. This is no proof that it holds.",
@@ -44,7 +52,8 @@ def report(finding: Finding, path: Path) -> Path:
         f'class="{finding.verdict.value.split()[0]}">{finding.verdict.value}</span></h1>'
         f"<p>{MEANS[finding.verdict]}</p><table>{rows}</table>{_picture(finding)}<h2>What this rests "
         f"on</h2><ul>{sentences}</ul><h2>The finding</h2><p>Saved as JSON it is run again by <code>deniable "
-        f"audit --replay FILE</code>.</p><pre>{html.escape(finding.to_json())}</pre></body></html>\n"
+        f"audit --replay FILE</code>.</p><details><summary>The finding as JSON</summary>"
+        f"<pre>{html.escape(finding.to_json())}</pre></details></body></html>\n"
     )
     path.write_text(body, encoding="utf-8")
     return path
@@ -61,7 +70,7 @@ def _figures(finding: Finding) -> list[tuple[str, str]]:
         ("smallest ε that could have been told from the claim", f"{finding.detectable:.4g}"),
         ("runs", f"{finding.samples:,}"),
         ("seconds", f"{finding.seconds:.1f}"),
-        ("method", finding.method),
+        ("method", METHODS.get(finding.method, finding.method)),
         ("written", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, by deniable {version('deniable')}"),
     ]
     if finding.witness is not None:
@@ -69,7 +78,30 @@ def _figures(finding: Finding) -> list[tuple[str, str]]:
         figures.append(
             ("guesses", f"{w.right:,} right and {w.wrong:,} wrong in {w.trials:,}, pair: {w.pair}")
         )
-    return figures
+    return [*figures, *_system((finding.options or {}).get("system", {}))]
+
+
+def _system(asked: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What was asked of a system that is not ours, and on which neighbours."""
+    if asked.get("command"):
+        yield "command", asked["command"]
+    if asked.get("url"):
+        yield "address", f"{asked['method'].upper()} {asked['url']}"
+        yield "looked at", asked["path"] or "the whole answer"
+    if asked.get("sql"):
+        yield "database", asked["sql"]
+        yield "query", asked["query"]
+    if asked.get("rate"):
+        yield "runs a second", f"at most {asked['rate']:g}"
+    for neighbour in asked.get("data") or ():
+        yield "neighbour", neighbour + _digest(Path(neighbour))
+
+
+def _digest(file: Path) -> str:
+    """By which somebody else sees that it is the same file."""
+    if not file.is_file():
+        return ""
+    return f" (SHA-256 {hashlib.sha256(file.read_bytes()).hexdigest()})"
 
 
 def _sentences(finding: Finding) -> list[str]:

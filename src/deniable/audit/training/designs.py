@@ -43,6 +43,8 @@ away."""
 LOUDER = 1000.0
 """The same times longer than those around them, so that one of them outweighs all others
 that it is averaged with."""
+LOUDEST = 1e8
+"""Beyond what half precision holds: a norm that is no number may clip nothing."""
 QUIET = 1e-6
 """The length of the rows that only make up a batch, in units of the clip."""
 STAGES, PUSHES = 4, 6
@@ -204,7 +206,7 @@ def momentum(bench: Bench) -> Window:
 def singled(bench: Bench, place: int) -> Window:
     direction = np.zeros(bench.dimension)
     direction[place] = 1.0
-    return Window(LOUDER * bench.training.clip * direction, bench.nobody())
+    return Window(LOUDEST * bench.training.clip * direction, bench.nobody())
 
 
 def pursued(bench: Bench, runs: int) -> Window:
