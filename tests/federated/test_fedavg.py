@@ -401,6 +401,7 @@ def test_denominators_are_declared() -> None:
         ({"noise": 1.0}, "Central"),
         ({"batch": 0}, "batch"),
         ({"learning_rate": -1}, "learning_rate"),
+        ({"noise": Shared(2.0, bits=32, least=41), "clients": 40}, "never opened"),
     ],
 )
 def test_parameters_outside_their_range_are_refused(settings: dict[str, object], words: str) -> None:

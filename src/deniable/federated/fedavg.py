@@ -286,7 +286,17 @@ class FedAvg:
             )
         if not math.isfinite(self.multiplier):
             raise InvalidParameter(f"Expected a finite noise multiplier, got {self.multiplier}.")
+        self._check_least()
         self.noise.release(self.multiplier, self.shape, self.unit)
+
+    def _check_least(self) -> None:
+        """Both are declared, so nothing of the data is told by a refusal."""
+        if isinstance(self.noise, Shared) and self.noise.least > self.clients:
+            raise InvalidParameter(
+                f"Expected least={self.noise.least:,} to be at most clients={self.clients:,}: a sum over "
+                "fewer than `least` is never opened, so every round would release nothing. Nothing was "
+                "charged."
+            )
 
 
 def _protected(unit: Unit | None, noise: AnyPlacement) -> Unit:
