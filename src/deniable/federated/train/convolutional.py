@@ -144,7 +144,7 @@ class LinearLink:
     def back(self, g: Tensor, deeper: bool) -> Tensor:
         assert self.x is not None
         inner = torch.zeros_like(self.x)
-        for strip, part in zip(self.weight.split(STRIP), g.split(STRIP, 1), strict=True):
+        for strip, part in zip(torch.split(self.weight, STRIP), torch.split(g, STRIP, 1), strict=True):
             if deeper:
                 inner.addmm_(part, strip)
             strip.addmm_(part.t(), self.x, alpha=-1)
