@@ -96,10 +96,11 @@ DEFAULT = (
     TableCell("CNN", "IID", 0.1, 5, 10, 20, (0.2,), 25),
 )
 """What the command computes by itself: one learning rate a cell, and a limit of rounds so that all of them
-together take about 25 CPU minutes (measured on a busy machine: 604 s for the 2NN, 833 s for the CNN). Cells of more than ten clients a round with all rows at once, or by shards with half of the clients
-or all, are only begun: `--full` plays them out. Rates by shards were searched for C = .1, B = 10 alone. For
-FedSGD 1 was tried beside .5, and is no better: 96.9 % after 800 rounds at C = 0, 96.7 % after 700 at C = .1.
-The dearest cell comes last; each is kept once done, and goes on where it was broken off."""
+together take about 25 CPU minutes (measured on a busy machine: 604 s for the 2NN, 833 s for the CNN). Cells
+of more than ten clients a round with all rows at once, or by shards with half of the clients or all, are only
+begun: `--full` plays them out. Rates by shards were searched for C = .1, B = 10 alone. For FedSGD 1 was tried
+beside .5, and is no better: 96.9 % after 800 rounds at C = 0, 96.7 % after 700 at C = .1. The dearest cell
+comes last; each is kept once done, and goes on where it was broken off."""
 
 FULL = (
     *(
