@@ -123,6 +123,9 @@ def test_clients_from_a_torch_set() -> None:
     assert [clients.size(k) for k in range(len(clients))] == [1, 2]
     assert clients.rows(1)[0].tolist() == [[0.0, 1.0], [4.0, 5.0]]
     assert clients.rows(1)[1].tolist() == [1, 1]
+    for odd in ([(0.0, 1, 2)], [(0.0, "a")], [([1.0], 0), ([1.0, 2.0], 0)]):
+        with pytest.raises(DataError, match="pairs"):
+            Clients.from_dataset(odd, list(range(len(odd))))
     with pytest.raises(DataError, match="at least one row"):
         Clients.from_dataset(torch.utils.data.TensorDataset(torch.zeros(0, 2), torch.zeros(0)), [])
 

@@ -58,6 +58,15 @@ class Clients:
         where = self.order[self.offsets[client] : self.offsets[client + 1]]
         return _tensor(self.x, where), _tensor(self.y, where)
 
+    def sample(self, value: int) -> tuple[Tensor, Tensor]:
+        """Two made-up rows of the shape and type of a client's, all `value`, and labels 0. No row is read."""
+        empty = np.zeros(0, np.int64)
+        try:
+            x, y = _tensor(self.x, empty), _tensor(self.y, empty)
+        except TypeError:
+            raise DataError("Expected rows and labels that are numbers. Nothing was run.") from None
+        return x.new_full((2, *x.shape[1:]), value), y.new_zeros((2, *y.shape[1:]))
+
     @classmethod
     def by_owner(cls, x: Any, y: Any, owner: Any, *, owners: Any = None) -> Clients:
         """Rows by natural user: `owner` names the client of each row, by numbers or words.
@@ -106,8 +115,14 @@ class Clients:
         pairs = [dataset[i] for i in range(len(dataset))]
         if not pairs:
             raise DataError("Expected a set with at least one row.")
-        x = torch.stack([torch.as_tensor(x) for x, _ in pairs])
-        return cls.by_owner(x, torch.stack([torch.as_tensor(y) for _, y in pairs]), owner)
+        try:
+            x = torch.stack([torch.as_tensor(x) for x, _ in pairs])
+            y = torch.stack([torch.as_tensor(y) for _, y in pairs])
+        except (TypeError, ValueError, RuntimeError):
+            raise DataError(
+                "Expected a set of pairs (row, label) that are numbers, all rows of one shape."
+            ) from None
+        return cls.by_owner(x, y, owner)
 
     @classmethod
     def from_parquet(cls, path: str | Path, *, user: str, label: str, features: Sequence[str]) -> Clients:
@@ -163,7 +178,14 @@ def _is_named(owner: NDArray[Any]) -> NDArray[np.bool_]:
     if owner.dtype != object:
         named: NDArray[np.bool_] = owner == owner
         return named
-    return np.array([name is not None and name == name for name in owner], bool)
+    return np.array([_is_somebody(name) for name in owner], bool)
+
+
+def _is_somebody(name: Any) -> bool:
+    try:
+        return name is not None and bool(name == name)
+    except TypeError:  # the NA of pandas
+        return False
 
 
 def _filled(column: Any) -> NDArray[Any]:
