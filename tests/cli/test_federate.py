@@ -101,6 +101,15 @@ def test_an_account_of_rows_does_not_pay_for_clients(table: str, tmp_path: Path)
     assert not (tmp_path / "out").exists()
 
 
+def test_noise_of_clients_does_not_go_on_an_account_of_noise_of_the_server(table: str) -> None:
+    """The way out that is named is one that this command has."""
+    federate(table, *FIRST)
+    said = sentence("federate", table, *USUAL, "--noise", "client")
+    assert "silenced but still present" in said
+    assert "--noise, --replace" in said
+    assert "--unit" not in said
+
+
 def test_words_say_what_it_cost_and_who_is_trusted(table: str, tmp_path: Path) -> None:
     said = run("federate", table, *USUAL, *FIRST, "--noise", "shared", "--out", str(tmp_path / "out")).stdout
     assert "at δ = 0.0001, one client, silenced but still present" in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tracemalloc
 from pathlib import Path
 
@@ -64,12 +65,67 @@ def test_clients_from_a_file(tmp_path: Path) -> None:
         Clients.from_parquet(tmp_path / "nothing.parquet", user="who", label="label", features=["u"])
 
 
+@pytest.mark.parametrize(
+    "who",
+    [
+        pa.array(["b", None, "b", "", "a"]),
+        pa.array([2**62 + 1, None, 2**62 + 1, None, 2**62]),
+        pa.array([2.0, math.nan, 2.0, None, 1.0]),
+        pa.array(["b", None, "b", "", "a"]).dictionary_encode(),
+    ],
+    ids=["words", "numbers", "floats", "categories"],
+)
+def test_a_row_of_nobody_is_in_no_client(who: pa.Array, tmp_path: Path) -> None:
+    """All rows without a name would else be one client; and ids that became floats for it could merge."""
+    table = pa.table({"who": who, "label": [1, 0, 1, 0, 0], "u": [1.0, 2.0, 3.0, 4.0, 5.0]})
+    pq.write_table(table, tmp_path / "phones.parquet")
+    clients = Clients.from_parquet(tmp_path / "phones.parquet", user="who", label="label", features=["u"])
+    rows = [clients.rows(k)[0].flatten().tolist() for k in range(len(clients))]
+    assert [row for row in rows if row] == [[5.0], [1.0, 3.0]]
+    names = who.to_pylist()
+    by_owner = Clients.by_owner(np.arange(5.0)[:, None], np.zeros(5), np.array(names, object))
+    assert sum(map(by_owner.size, range(len(by_owner)))) == sum(
+        bool(n) and n == n for n in names
+    ) + names.count("")
+
+
+def test_a_value_that_is_missing_changes_nothing_for_other_clients(tmp_path: Path) -> None:
+    """One NULL would make floats of all labels, on which nobody can be trained: one client would move the
+    updates of all."""
+    path, whole = tmp_path / "gaps.parquet", tmp_path / "whole.parquet"
+    label, u = [1, 0, 1, None], [1.0, 2.0, None, 4.0]
+    pq.write_table(pa.table({"who": [1, 2, 3, 3], "label": label, "u": u}), path)
+    pq.write_table(pa.table({"who": [1, 2, 3, 3], "label": [1, 0, 1, 1], "u": [1.0, 2.0, 3.0, 4.0]}), whole)
+    gaps, full = (Clients.from_parquet(p, user="who", label="label", features=["u"]) for p in (path, whole))
+    assert [gaps.size(k) for k in range(len(gaps))] == [1, 1, 0]
+    for client in (0, 1):
+        for mine, other in zip(gaps.rows(client), full.rows(client), strict=True):
+            assert mine.dtype == other.dtype
+            assert torch.equal(mine, other)
+
+
+def test_columns_that_are_no_numbers_and_owners_of_two_kinds_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "words.parquet"
+    pq.write_table(
+        pa.table({"who": [1, 2], "label": ["maps", "games"], "u": [1.0, 2.0], "at": [[1], [2]]}), path
+    )
+    with pytest.raises(DataError, match="Expected numbers in the column 'label'"):
+        Clients.from_parquet(path, user="who", label="label", features=["u"])
+    with pytest.raises(DataError, match="the column that names clients"):
+        Clients.from_parquet(path, user="at", label="who", features=["u"])
+    with pytest.raises(DataError, match="of one kind"):
+        Clients.by_owner(X[:2], Y[:2], np.array(["a", 1], object))
+
+
 def test_clients_from_a_torch_set() -> None:
     rows = torch.utils.data.TensorDataset(torch.arange(6.0).view(3, 2), torch.tensor([1, 0, 1]))
     clients = Clients.from_dataset(rows, ["b", "a", "b"])
     assert [clients.size(k) for k in range(len(clients))] == [1, 2]
     assert clients.rows(1)[0].tolist() == [[0.0, 1.0], [4.0, 5.0]]
     assert clients.rows(1)[1].tolist() == [1, 1]
+    for odd in ([(0.0, 1, 2)], [(0.0, "a")], [([1.0], 0), ([1.0, 2.0], 0)]):
+        with pytest.raises(DataError, match="pairs"):
+            Clients.from_dataset(odd, list(range(len(odd))))
     with pytest.raises(DataError, match="at least one row"):
         Clients.from_dataset(torch.utils.data.TensorDataset(torch.zeros(0, 2), torch.zeros(0)), [])
 

@@ -269,6 +269,51 @@ def test_data_of_another_kind_is_refused_before_the_charge() -> None:
     assert account.spent().epsilon == 0
 
 
+def test_data_may_be_opened_after_the_charge() -> None:
+    account = Ledger.open("sqlite://").create("phones", Unit.client(), limit=Budget(100, 1e-4))
+    release = account.run(run(rounds=1), lambda: data(8), rng=SeededRandom(1))
+    assert release.value.rounds == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "labels"),
+    [
+        (nn.Linear(5, 2), np.zeros(40, np.int64)),
+        (nn.Sequential(nn.Linear(5, 2), nn.Dropout()), np.zeros(40, np.int64)),
+        (nn.Linear(4, 2), np.full(40, "maps", object)),
+    ],
+)
+def test_a_model_that_no_client_could_train_is_refused_before_the_charge(
+    model: nn.Module, labels: np.ndarray
+) -> None:
+    """Failures of clients do not show: it would be paid for, and only noise released."""
+    account = Ledger.open("sqlite://").create("phones", Unit.client(), limit=Budget(100, 1e-4))
+    federated = FedAvg(model, CRITERION, clients=8, rounds=1, noise=Central(1.0), progress=False)
+    clients = iid(np.zeros((40, 4), np.float32), labels, clients=8)
+    with pytest.raises(DataError, match=r"rows and labels that are numbers|made-up rows of shape"):
+        account.run(federated, clients, rng=SeededRandom(1))
+    assert account.spent().epsilon == 0
+
+
+class Padded(nn.Module):
+    """Takes no row that is all padding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not (x != 0).any(1).all():
+            raise RuntimeError("an empty row")
+        out: Tensor = self.linear(x)
+        return out
+
+
+def test_a_model_that_fails_on_zeros_alone_is_no_reason_to_refuse() -> None:
+    federated = FedAvg(Padded(), CRITERION, clients=8, rounds=1, noise=Central(1.0), progress=False)
+    federated.fits(data(8))
+
+
 class Fussy(nn.Module):
     """Fails on a row that it does not like, as a model may."""
 
@@ -401,6 +446,7 @@ def test_denominators_are_declared() -> None:
         ({"noise": 1.0}, "Central"),
         ({"batch": 0}, "batch"),
         ({"learning_rate": -1}, "learning_rate"),
+        ({"noise": Shared(2.0, bits=32, least=41), "clients": 40}, "never opened"),
     ],
 )
 def test_parameters_outside_their_range_are_refused(settings: dict[str, object], words: str) -> None:

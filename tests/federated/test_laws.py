@@ -21,13 +21,13 @@ SILENT, REPLACED, ADDED = Unit.client(zero_out=True), Unit.client(replace=True),
 BOTH_WAYS, ROUNDING = 1 - 1e-9, 1e-12
 
 
-def federated(noise: AnyPlacement, unit: Unit, rate: float = 1) -> FedAvg:
+def federated(noise: AnyPlacement, unit: Unit, rate: float = 1, rounds: int = 1) -> FedAvg:
     return FedAvg(
         nn.Linear(1, 1, bias=False),
         nn.CrossEntropyLoss(),
-        clients=4,
+        clients=6,
         rate=rate,
-        rounds=1,
+        rounds=rounds,
         noise=noise,
         unit=unit,
         progress=False,

@@ -100,5 +100,5 @@ def test_the_picture_has_a_plane_for_each_split_and_batch(
 def test_a_cell_that_was_not_played_out_says_so() -> None:
     cell = fedavg_tables.TableCell("2NN", "IID", 0.1, 1, None, None, (0.1,), 7)
     early = fedavg_tables.TrainingOutcome(0.1, None, {5: 0.5}, 7, 1.2)
-    assert fedavg_tables._row(cell, early)[3:] == ("–", "> 7", 1)
+    assert fedavg_tables._row(cell, early)[3:] == ("–", "> 7", "50.0", 1)
     assert fedavg_tables._row(cell, replace(early, rounds=4.26))[4] == 4.3

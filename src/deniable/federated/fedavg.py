@@ -242,16 +242,14 @@ class FedAvg:
         return None
 
     def fits(self, data: Any) -> None:
-        """Before the charge: whether data is of the kind that a run can read. Nothing of a row is looked
-        at."""
-        if not isinstance(data, Clients):
-            raise DataError(
-                f"Expected federated.Clients, got {type(data).__name__}. Nothing was charged. For example "
-                "Clients.by_owner(x, y, owner)."
-            )
+        """Before the charge: whether data is of the kind that a run can read and its model can be trained on.
+        Nothing of a row is looked at; None is data that is opened later."""
+        if data is not None:
+            _check_kind(data)
+            engine.rehearse(self, data)
 
     def __call__(self, data: Any, *, rng: Random) -> engine.Federated:
-        self.fits(data)
+        _check_kind(data)
         return engine.run(self, data, rng)
 
     # -------------------------------------------------------------------------------------------- checks
@@ -286,7 +284,25 @@ class FedAvg:
             )
         if not math.isfinite(self.multiplier):
             raise InvalidParameter(f"Expected a finite noise multiplier, got {self.multiplier}.")
+        self._check_least()
         self.noise.release(self.multiplier, self.shape, self.unit)
+
+    def _check_least(self) -> None:
+        """Both are declared, so nothing of the data is told by a refusal."""
+        if isinstance(self.noise, Shared) and self.noise.least > self.clients:
+            raise InvalidParameter(
+                f"Expected least={self.noise.least:,} to be at most clients={self.clients:,}: a sum over "
+                "fewer than `least` is never opened, so every round would release nothing. Nothing was "
+                "charged."
+            )
+
+
+def _check_kind(data: Any) -> None:
+    if not isinstance(data, Clients):
+        raise DataError(
+            f"Expected federated.Clients, got {type(data).__name__}. Nothing was charged. For example "
+            "Clients.by_owner(x, y, owner)."
+        )
 
 
 def _protected(unit: Unit | None, noise: AnyPlacement) -> Unit:

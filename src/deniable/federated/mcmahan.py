@@ -32,6 +32,8 @@ def convolutions() -> nn.Module:
 
 
 SPLITS: dict[str, Callable[..., Clients]] = {"IID": iid, "shards": shards}
+STEP = 0.1
+"""The learning rate of clients under noise."""
 NETWORKS: dict[str, Callable[[], nn.Module]] = {"2NN": two_layers, "CNN": convolutions}
 
 
@@ -99,7 +101,7 @@ def private(place: str, epsilon: float, *, delta: float, clients: int, rate: flo
         clients=clients,
         rate=share,
         rounds=rounds,
-        learning_rate=0.1,
+        learning_rate=STEP,
         clip=0.5,
         noise=noise,
         epsilon=epsilon,

@@ -18,12 +18,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from deniable.errors import DataError
 from deniable.federated import progress
 from deniable.federated.data.clients import Clients, Indices
 from deniable.federated.noise.encode import Floats
 from deniable.federated.noise.placement import Correlated, as_floats
 from deniable.federated.simulation import move
-from deniable.federated.train import Pupil, Trainers, parameters_of
+from deniable.federated.train import Pupil, Trainers, local_training, parameters_of
 from deniable.federated.train.recipe import flat
 from deniable.mechanism import Random
 
@@ -133,6 +134,26 @@ class Rounds:
         dtype = next(self.model.parameters()).dtype
         digest = hashlib.sha256(b"%d/%d" % (seed, client)).digest()
         return Pupil(x.to(dtype) if x.is_floating_point() else x, y, int.from_bytes(digest[:7], "big"))
+
+
+def rehearse(run: FedAvg, data: Clients) -> None:
+    """Whether a client can train at all: on real rows a failure must not show, so that a model of another
+    width would be paid for and learn nothing. It is tried on made-up rows, zeros and then ones, which tell of
+    shapes and types alone."""
+    start, words = flat(parameters_of(run.model)), ""
+    for value in (0, 1):
+        x, y = data.sample(value)
+        pupil = Pupil(x.to(start.dtype) if x.is_floating_point() else x, y, 0)
+        try:
+            next(iter(local_training(run.model, run.criterion).updates(start, [pupil], run.recipe)))
+        except Exception as error:  # of the model's own code, whatever it raises
+            words = f"{type(error).__name__}: {error}"
+        else:
+            return
+    raise DataError(
+        f"Expected rows that the model takes and labels that the criterion takes: a step on made-up rows of "
+        f"shape {tuple(x.shape[1:])} ended in {words.rstrip('.')}. Nothing was charged."
+    )
 
 
 def framed(run: FedAvg, update: Floats, bound: float, rows: int) -> Floats:

@@ -89,6 +89,8 @@ def simulate(
     recipe = LocalRecipe(local_epochs, batch, learning_rate, proximal)
     checks.whole("rounds", rounds, at_least=1)
     checks.whole("every", every, at_least=1)
+    if not isinstance(data, Clients):
+        raise InvalidParameter(f"Expected federated.Clients, got {type(data).__name__}.")
     if scaffold and proximal:
         raise InvalidParameter(
             "Expected proximal=0 with scaffold=True: each of them corrects the drift of local steps."

@@ -9,6 +9,9 @@ import numpy as np
 
 from deniable.plots import COLOURS, axes, empty, save, styled
 
+LOWEST = 7
+"""An axis begins so many times below 100 % as the target does."""
+
 
 def by_round(scores: Sequence[float], *, title: str, path: Path) -> Path:
     """Accuracy on public rows, in per cent, after each round."""
@@ -20,31 +23,39 @@ def by_round(scores: Sequence[float], *, title: str, path: Path) -> Path:
 def tables(
     panels: Mapping[str, Mapping[str, Mapping[int, float]]],
     targets: Mapping[str, float],
+    printed: Mapping[str, Mapping[str, int]],
     *,
     title: str,
     path: Path,
 ) -> Path:
     """A plane for each panel, with accuracy in per cent by round, the best so far, on a logarithmic axis. Its
-    target is a dashed line."""
+    target is a dashed line, on which an open mark shows the rounds that are `printed` for a curve."""
     rows = -(-len(panels) // 2)
     picture = empty(9.0, 0.4 + 3.0 * rows)
-    picture.suptitle(title, x=0.01, ha="left", fontsize=11)
+    picture.suptitle(f"{title} (open marks: rounds in the paper)", x=0.01, ha="left", fontsize=11)
     for i, (name, curves) in enumerate(panels.items()):
         plane = picture.add_subplot(rows, 2, i + 1)
         styled(plane)
         plane.set_title(name, loc="left", fontsize=10)
-        plane.axhline(100 * targets[name], linestyle="--", color="grey", linewidth=1)
+        target = 100 * targets[name]
+        lowest = 100 - LOWEST * (100 - target)
+        plane.axhline(target, linestyle="--", color="grey", linewidth=1)
         for k, (curve, scores) in enumerate(curves.items()):
             numbers = sorted(scores)
             best = np.maximum.accumulate([100 * scores[number] for number in numbers])
+            label = curve if best[-1] > lowest else f"{curve} (only begun)"
             plane.plot(
-                numbers, best, color=COLOURS[k % 8], label=curve, linewidth=1.6, marker=".", markersize=3
+                numbers, best, color=COLOURS[k % 8], label=label, linewidth=1.6, marker=".", markersize=3
             )
+            if curve in printed.get(name, {}):
+                plane.plot(
+                    printed[name][curve], target, "o", color=COLOURS[k % 8], markerfacecolor="none", zorder=3
+                )
         plane.set_xscale("log")
-        plane.set_ylim(80, 100)
+        plane.set_ylim(lowest, 100)
         plane.set_xlabel("round")
-        plane.set_ylabel("accuracy (%)")
-        plane.legend(frameon=False, fontsize=8, loc="lower right")
+        plane.set_ylabel("accuracy on the test set (%)", fontsize=8)
+        plane.legend(frameon=False, fontsize=8, loc="best")
     return save(picture, path)
 
 

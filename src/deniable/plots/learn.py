@@ -18,8 +18,10 @@ def by_epsilon(
     *,
     title: str,
     path: Path,
+    level: tuple[str, float] | None = None,
 ) -> Path:
-    """Accuracy in per cent by ε: ours as lines with marks, what papers print as open marks."""
+    """Accuracy in per cent by ε: ours as lines with marks, what papers print as open marks; `level` is a
+    dashed line with its name, such as that of no privacy."""
     picture, plane = axes(title=title, x="ε", y="accuracy on the test set (%)")
     for i, (name, points) in enumerate(curves.items()):
         plane.plot(*zip(*sorted(points), strict=True), f"-{MARKERS[i % 5]}", color=COLOURS[i % 8], label=name)
@@ -28,6 +30,8 @@ def by_epsilon(
         plane.plot(
             *zip(*points, strict=True), mark, color="black", markerfacecolor="none", markersize=8, label=name
         )
+    if level is not None:
+        plane.axhline(level[1], linestyle="--", color="grey", linewidth=1, label=level[0])
     plane.set_xscale("log")
     marks = sorted({x for points in (*curves.values(), *printed.values()) for x, _ in points})
     plane.set_xticks(marks, [f"{mark:g}" for mark in marks])

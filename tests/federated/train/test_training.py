@@ -144,7 +144,8 @@ def convolutional() -> nn.Sequential:
     torch.manual_seed(0)
     first = (nn.Conv2d(2, 3, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
     second = (nn.Conv2d(3, 4, 3, stride=2, padding=1, bias=False), nn.ReLU(), nn.Flatten())
-    return nn.Sequential(*first, *second, nn.Linear(16, 5), nn.ReLU(), nn.Linear(5, 3)).double()
+    wide = (nn.Linear(16, 150), nn.ReLU(), nn.Linear(150, 3))  # more than two strips, the last one shorter
+    return nn.Sequential(*first, *second, *wide).double()
 
 
 @pytest.mark.parametrize(

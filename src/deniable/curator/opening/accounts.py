@@ -15,7 +15,7 @@ from deniable.ledger.data_sets.sources import another
 from deniable.ledger.store import Store
 from deniable.sql.engines.identity import above
 from deniable.sql.schema.declare import Schema
-from deniable.units import Unit
+from deniable.units import Unit, UnitKind
 
 OnFailure = Callable[[Exception], None] | None
 
@@ -254,6 +254,13 @@ def protects(
     return unit
 
 
+def _way_on(unit: Unit) -> str:
+    """How whoever asked for this unit goes on with an account that protects another one."""
+    if unit.kind is UnitKind.CLIENT:
+        return "Let the same side add the noise as before (noise= and unit=; in the shell --noise, --replace)"
+    return "Leave unit= (--unit, --max-rows) out"
+
+
 def open_account(
     ledger: Ledger, name: str, unit: Unit | None, limit: Budget | None, analyst: str | None
 ) -> Account:
@@ -273,8 +280,7 @@ def open_account(
     if unit is not None and unit != root.unit:
         raise UnitMismatch(
             f'The account "{name}" protects {root.unit}, so its data cannot be opened for {unit}. Nothing '
-            "was "
-            "opened. Leave unit= (--unit, --max-rows) out to go on with it, or name another ledger."
+            f"was opened. {_way_on(unit)} to go on with it, or name another ledger."
         )
     if limit is not None and limit != root.limit:
         raise InvalidParameter(

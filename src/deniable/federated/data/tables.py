@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 from torch.optim import SGD
 
-from deniable.federated.data.clients import Clients, Indices
+from deniable.federated.data.clients import NOBODY, Clients, places
 from deniable.federated.fedavg import Evaluation
 from deniable.federated.simulation import ServerOptimizer
 from deniable.learn.sgd.tables import Table
@@ -24,22 +22,9 @@ def read(table: Table, path: Path, user: str) -> Clients:
     rows are replaced could leave, and take the noise that it adds along.
     """
     x, y, names = table.read_owned(path, user)
-    places, clients = _places(names)
-    usable = torch.isfinite(x).all(dim=1).numpy() & (places >= 0)
-    rows = np.flatnonzero(usable).astype(np.int64)
-    order = rows[np.argsort(places[rows], kind="stable")]
-    sizes = np.bincount(places[rows], minlength=clients)
-    return Clients(x, y, order, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
-
-
-def _places(names: Any) -> tuple[Indices, int]:
-    """For each row the number of its client, −1 for nobody; and how many clients there are."""
-    codes = names.dictionary_encode().combine_chunks()
-    places: Indices = codes.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    words = codes.dictionary.to_pylist()
-    if "" in words:  # what a CSV file has for nobody
-        places[places == words.index("")] = -1
-    return places, len(words)
+    place, count = places(names)
+    place[~torch.isfinite(x).all(dim=1).numpy()] = NOBODY
+    return Clients.by_place(x, y, place, count)
 
 
 def averaging(momentum: float) -> ServerOptimizer | None:

@@ -1,9 +1,10 @@
 """Chains with convolutions, one client after the other: no graph, weights moved in
 place, each layer in its fastest layout.
 
-A first convolution of few channels is a product of patches, pools run with channels
-last, other convolutions with channels first, and where a ReLU is followed by a pool the
-pool comes first: the largest of the clipped is the clipped largest.
+A first convolution of few channels is a product of patches; pools and other convolutions run with channels
+last, their kernels too, so that nothing is laid out anew between them; where a ReLU is followed by a pool the
+pool comes first: the largest of the clipped is the clipped largest; a large dense layer is used and moved
+strip by strip.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from deniable.federated.train.stacked import chain_of, is_flatten, is_ordinary, 
 
 FEW_CHANNELS = 4
 """Up to so many input channels patches are faster than the library's convolution."""
+STRIP = 64
+"""Rows of a dense layer that are used and moved while they are in a core's cache."""
 
 
 class TrainingLink(Protocol):
@@ -72,6 +75,13 @@ class PatchLink:
         return g
 
 
+def _room(like: Tensor, shape: torch.Size) -> Tensor:
+    """Memory for a layer's weights; a kernel's with channels last, as its convolution reads it."""
+    if len(shape) == 4:
+        return like.new_empty(shape).to(memory_format=torch.channels_last)
+    return like.new_empty(shape)
+
+
 def _by_window(kernel: Tensor) -> Tensor:
     """The same shape, in memory by window and then by channel, as the product of patches reads it."""
     return kernel.new_empty(kernel[0].numel(), len(kernel)).t().view(kernel.shape)
@@ -92,7 +102,7 @@ def _windows(padded: torch.Size, kernel: tuple[int, int, int], out: tuple[int, i
 
 @dataclass
 class ConvolutionLink:
-    """Any other convolution, by the library, with channels first."""
+    """Any other convolution, by the library, with channels last."""
 
     weight: Tensor
     bias: Tensor | None
@@ -100,17 +110,18 @@ class ConvolutionLink:
     x: Tensor | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        self.x = x.contiguous()
+        self.x = x.contiguous(memory_format=torch.channels_last)
         out: Tensor = torch.convolution(self.x, self.weight, self.bias, *self.settings)
         return out
 
     def back(self, g: Tensor, deeper: bool) -> Tensor:
         sizes = None if self.bias is None else [len(self.weight)]
         output_mask = (deeper, True, self.bias is not None)
+        wide = g.contiguous(memory_format=torch.channels_last)
         assert self.x is not None
         inner: Tensor
         inner, kernel, bias = torch.ops.aten.convolution_backward(
-            g.contiguous(), self.x, self.weight, sizes, *self.settings, output_mask
+            wide, self.x, self.weight, sizes, *self.settings, output_mask
         )
         self.weight.sub_(kernel)
         if self.bias is not None:
@@ -131,9 +142,12 @@ class LinearLink:
         return F.linear(x, self.weight, self.bias)
 
     def back(self, g: Tensor, deeper: bool) -> Tensor:
-        inner = g.mm(self.weight) if deeper else g
         assert self.x is not None
-        self.weight.addmm_(g.t(), self.x, alpha=-1)
+        inner = torch.zeros_like(self.x)
+        for strip, part in zip(torch.split(self.weight, STRIP), torch.split(g, STRIP, 1), strict=True):
+            if deeper:
+                inner.addmm_(part, strip)
+            strip.addmm_(part.t(), self.x, alpha=-1)
         if self.bias is not None:
             self.bias.sub_(g.sum(0))
         return inner
@@ -217,7 +231,7 @@ class Convolutional:
 
     @torch.no_grad()
     def updates(self, start: Tensor, pupils: Iterable[Pupil], recipe: LocalRecipe) -> Iterator[Tensor]:
-        weights = [start.new_empty(shape) for shape in self.shapes]
+        weights = [_room(start, shape) for shape in self.shapes]
         if _is_patched(self.modules[0]):
             weights[0] = _by_window(weights[0])
         links = list(self._links(weights))
