@@ -97,8 +97,13 @@ def _taken_for_granted(node: Loss) -> str | None:
     match node:
         case Sampled(_, _, scheme, _) if scheme is not POISSON:
             return "Each sample is a secret uniform subset of fixed size, drawn anew for each sample."
-        case Sampled() | CappedSample():
+        case Sampled():
             return "Each record enters a sample by its own secret coin, drawn anew for each sample."
+        case CappedSample():
+            return (
+                "Each record enters a sample by its own secret coin, drawn anew for each sample, and there "
+                f"are at most {node.rows:,} records."
+            )
         case Allocated():
             return "Each unit falls into one step of a pass by its own secret draw, drawn anew for each pass."
         case DrawnSample():

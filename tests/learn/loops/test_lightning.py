@@ -13,6 +13,7 @@ import lightning.pytorch as pl
 import pytest
 import torch
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
+from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import CombinedLoader
 from torch import Tensor
 from torch.nn import functional as F
@@ -207,10 +208,13 @@ def test_private_rows_are_not_validated_in_any_nest_and_at_no_time(
     account: Account, settings: dict[str, Any], nest: Any
 ) -> None:
     module, private = module_of(), loader()
+    seen: list[Any] = []
+    module.validation_step = lambda batch, index: seen.append(batch)
     trainer = trainer_of(PrivateStrategy(run_of(module), account=account), **settings)
     with pytest.raises(InvalidParameter, match="nobody paid for"):
         fit(trainer, module, private, nest(DataLoader(private.dataset, batch_size=300)))
     assert kinds(account) == ["create"]
+    assert not seen
 
 
 def test_private_rows_are_not_validated_after_the_fit(account: Account) -> None:
@@ -227,6 +231,17 @@ def logging_losses(module: Any, batch: Any) -> Tensor:
     return values
 
 
+def logger_losses(module: Any, batch: Any) -> Tensor:
+    values = F.cross_entropy(module(batch[0]), batch[1], reduction="none")
+    module.logger.log_metrics({"loss": float(values.mean())})
+    return values
+
+
+def printing_losses(module: Any, batch: Any) -> Tensor:
+    module.print(batch[0][0])
+    return F.cross_entropy(module(batch[0]), batch[1], reduction="none")
+
+
 def shy_losses(module: Any, batch: Any) -> Tensor:
     """They log what no made-up row shows."""
     if bool(torch.isin(batch[0][:, 0], ROWS[0][:, 0]).any()):
@@ -234,12 +249,40 @@ def shy_losses(module: Any, batch: Any) -> Tensor:
     return F.cross_entropy(module(batch[0]), batch[1], reduction="none")
 
 
+class Lines(Logger):  # type: ignore[misc]
+    """Keeps the names of what it is given."""
+
+    name = version = "lines"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def log_metrics(self, metrics: Any, step: int | None = None) -> None:
+        self.names |= set(metrics)
+
+    def log_hyperparams(self, *given: Any, **named: Any) -> None: ...
+
+
+@pytest.mark.parametrize("losses", [logging_losses, logger_losses, printing_losses])
+def test_a_criterion_that_shows_rows_is_refused_before_the_charge(account: Account, losses: Any) -> None:
+    module, lines = module_of(), Lines()
+    strategy = PrivateStrategy(run_of(module, BatchLoss(losses)), account=account)
+    with pytest.raises(InvalidParameter, match=r"calls self\.log"):
+        fit(trainer_of(strategy, logger=lines), module, loader())
+    assert kinds(account) == ["create"]
+    assert not lines.names
+
+
+def test_loggers_get_what_was_released_and_nothing_else(account: Account) -> None:
+    module, lines = module_of(), Lines()
+    strategy = PrivateStrategy(run_of(module), account=account)
+    fit(trainer_of(strategy, logger=lines, log_every_n_steps=1), module, loader())
+    assert lines.names == {"gradient_norm", "usable_rows", "epoch"}
+
+
 def test_a_criterion_logs_nothing_of_private_rows(account: Account) -> None:
     module = module_of()
-    refused = trainer_of(PrivateStrategy(run_of(module, BatchLoss(logging_losses)), account=account))
-    with pytest.raises(InvalidParameter, match=r"calls self\.log"):
-        fit(refused, module, loader())
-    assert kinds(account) == ["create"]
     trainer = trainer_of(PrivateStrategy(run_of(module, BatchLoss(shy_losses)), account=account))
     fit(trainer, module, loader())
     assert set(trainer.callback_metrics) == {"gradient_norm", "usable_rows"}

@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy import stats
 
-from deniable.accounting import epsilon
+from deniable.accounting import certify, epsilon
 from deniable.errors import InvalidParameter
 from deniable.learn.sgd import Adaptive, Lots
 from deniable.learn.sgd.data.rows import rows
@@ -45,6 +45,16 @@ def test_no_lot_is_larger_than_its_cap_and_every_row_has_the_same_chance() -> No
     assert capped.loss == CappedSample(Fraction(1, 4), 12, 50, GaussianNoise(1.0)) * 5
     plain = small(n=40, lot=10, steps=5)
     assert epsilon(capped.loss, 1e-5).upper > epsilon(plain.loss, 1e-5).upper
+
+
+def test_a_broken_promise_about_the_number_of_rows_has_a_bound_and_the_promise_is_named() -> None:
+    """Of any number of rows a step reveals at most what twice the sensitivity does, and comes near it."""
+    losses = [CappedSample(Fraction(1, 4), 12, rows, GaussianNoise(2.0)) * 5 for rows in (50, 100, 10**6)]
+    prices = [epsilon(loss, 1e-5).upper for loss in losses]
+    doubled = epsilon(GaussianNoise(2.0).grouped(2).sampled(Fraction(1, 4)) * 5, 1e-5).upper
+    assert prices == sorted(prices)
+    assert 0.99 * doubled < prices[-1] <= doubled * (1 + 1e-6)
+    assert any("at most 50 records" in text for text in certify(losses[0], Unit.row(), 1e-5).assumptions)
 
 
 def test_all_rows_of_a_pass_are_seen_once() -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import torch
@@ -298,29 +299,37 @@ class PerExample:
 
 
 class _Sums:
-    """What has been added so far. `vectors` are written where a whole parameter is added, else at the end."""
+    """What has been added so far. `vectors` are written where a whole parameter is added, else at the end.
+    Their memory is taken after the first pass, when its graph is gone."""
 
     def __init__(self, task: Task, groups: Mapping[str, Sequence[str]], bounds: Mapping[str, float]) -> None:
         self.task, self.bounds, self.groups = task, bounds, groups
         first = next(iter(task.parameters.values())).detach()
         self.like = first.new_empty(0, dtype=summing(first.dtype))
         self.group = {name: group for group, names in groups.items() for name in names}
-        self.vectors, self.sums = self._empty()
         self.totals: dict[ParameterKey, Tensor] = {}
         self.norms: dict[str, list[Tensor]] = {group: [] for group in groups}
         self.losses: list[Tensor] = []
 
-    def _empty(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """Memory for each group, and each parameter's part of it, in the model's order."""
-        parameters = self.task.parameters
-        sizes = {group: [parameters[name].numel() for name in names] for group, names in self.groups.items()}
-        vectors = {group: self.like.new_empty(sum(size)) for group, size in sizes.items()}
+    @cached_property
+    def vectors(self) -> dict[str, Tensor]:
+        """Memory for each group."""
+        return {group: self.like.new_empty(sum(self._sizes(group))) for group in self.groups}
+
+    @cached_property
+    def sums(self) -> dict[str, Tensor]:
+        """Each parameter's part of it, in the model's order."""
         parts = {
             name: part
             for group, names in self.groups.items()
-            for name, part in zip(names, vectors[group].split_with_sizes(sizes[group]), strict=True)
+            for name, part in zip(
+                names, self.vectors[group].split_with_sizes(self._sizes(group)), strict=True
+            )
         }
-        return vectors, {name: parts[name].view(p.shape) for name, p in parameters.items()}
+        return {name: parts[name].view(p.shape) for name, p in self.task.parameters.items()}
+
+    def _sizes(self, group: str) -> list[int]:
+        return [self.task.parameters[name].numel() for name in self.groups[group]]
 
     @torch.no_grad()
     def add(self, terms: Mapping[ParameterKey, Term], losses: Tensor, examples: int) -> None:

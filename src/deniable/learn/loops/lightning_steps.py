@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from torch import Tensor
 from torch.optim import Optimizer
@@ -50,6 +50,13 @@ class PrivateSteps:
         self._finished = False
 
     # ----------------------------------------------------------------------------------- what Lightning calls
+
+    def setup(self, trainer: Any) -> None:
+        """The private rows are known before any other row is shown: Lightning's sanity check runs
+        `validation_step` before it asks for the training loader."""
+        super().setup(trainer)  # type: ignore[misc]
+        if str(trainer.state.fn.value) == "fit":
+            trainer.fit_loop.setup_data()
 
     def process_dataloader(self, dataloader: Any) -> Any:
         """Rows of training become numbers of steps; other loaders stay as they are, if they have other
@@ -212,19 +219,32 @@ def _load_validation(trainer: Any) -> None:
 # --------------------------------------------------------------------------------------------- during a step
 
 
+class _NoLogger:
+    """In the place of the trainer's loggers: whatever is asked of it is refused."""
+
+    def __getattr__(self, name: str) -> Any:
+        _refuse_log()
+
+
 @contextmanager
 def without_logs(module: Any) -> Iterator[None]:
-    """Inside, the model and the criterion see private rows. What they log would reach loggers and callbacks
-    without noise; on made-up rows, before the charge, it is refused, later the row adds nothing."""
-
-    def refuse(*given: Any, **named: Any) -> None:
-        raise InvalidParameter(
-            "The model or the criterion calls self.log: what it logs of private rows would be a release that "
-            "nobody paid for. Nothing was charged. Log in validation_step, on public rows."
-        )
-
-    vars(module)["log"] = refuse
+    """Inside, the model and the criterion see private rows. What they log, by the module or by its loggers,
+    would be shown without noise; on made-up rows, before the charge, it is refused, later the row adds
+    nothing."""
+    trainer = module.trainer
+    loggers = trainer.loggers
+    trainer.loggers = [_NoLogger()]
+    vars(module).update(dict.fromkeys(("log", "print"), _refuse_log))
     try:
         yield
     finally:
-        vars(module).pop("log", None)
+        trainer.loggers = loggers
+        for name in ("log", "print"):
+            vars(module).pop(name, None)
+
+
+def _refuse_log(*given: Any, **named: Any) -> NoReturn:
+    raise InvalidParameter(
+        "The model or the criterion calls self.log, self.print or a logger: what it shows of private rows "
+        "would be a release that nobody paid for. Nothing was charged. Log in validation_step, on public rows."
+    )

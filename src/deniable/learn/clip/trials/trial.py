@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from torch import Tensor
 
 from deniable.learn.clip.batch import Batch
-from deniable.learn.clip.passes import Pass, Task, alone
+from deniable.learn.clip.passes import Pass, Passed, Task, alone
 from deniable.learn.clip.trials.generated import WIDE, Draw, drawn, exchanged, made_batch, with_targets_of
 from deniable.learn.clip.trials.probe import (
     DRAWS,
@@ -52,11 +52,11 @@ def _agrees(task: Task, run: Pass, like: Batch, size: int, turn: int, seed: int)
     """Of the first, a middle and the last row, among rows near and far from 0."""
     try:
         own, draw = made_batch(task, like, size, seed)
-        right = _alone(task, own, {0, size // 2, size - 1})
+        picks = {0, size // 2, size - 1}
         # Two spreads at each turn, for time; losses are tried with all of them (`probe`).
         spreads = WIDE[::2] if size <= LARGE and turn % 2 == 0 else WIDE[1::2]
         others = [own, *(_others(task, own, draw, seed, wide) for wide in spreads)]
-        return all(_unmoved(task, run, own, batch, right) for batch in others)
+        return all(_unmoved(task, run, own, batch, picks) for batch in others)
     except (Exception, SystemExit):  # what fails on made-up rows is not trusted
         return False
 
@@ -80,13 +80,9 @@ def _agrees_again(
         _, draw = made_batch(task, like, 1, seed)
         own = drawn(task, like, size, seed, draw)
         others = own if wide is None else _others(task, own, draw, seed, wide)
-        return _unmoved(task, run, own, others, _alone(task, own, picks))
+        return _unmoved(task, run, own, others, picks)
     except (Exception, SystemExit):  # what fails on made-up rows is not trusted
         return False
-
-
-def _alone(task: Task, own: Batch, picks: set[int]) -> dict[int, dict[str, Tensor]]:
-    return {i: row_gradients(task, own, i) for i in sorted(picks)}
 
 
 def _others(task: Task, own: Batch, draw: Draw, seed: int, wide: float) -> Batch:
@@ -94,19 +90,19 @@ def _others(task: Task, own: Batch, draw: Draw, seed: int, wide: float) -> Batch
     return with_targets_of(task, own, drawn(task, own, own.examples, seed + 1000, draw, wide))
 
 
-def _unmoved(
-    task: Task, run: Pass, own: Batch, others: Batch, right: Mapping[int, Mapping[str, Tensor]]
-) -> bool:
-    """Whether the rows of `right` have among `others` the gradients that they have alone, which it holds."""
+def _unmoved(task: Task, run: Pass, own: Batch, others: Batch, picks: set[int]) -> bool:
+    """Whether these rows have among `others` the gradients that they have alone, of which one row's at a time
+    is held."""
+    rows = sorted(picks)
     try:
-        outcome = run(task, exchanged(own, others, list(right)))
+        outcome = run(task, exchanged(own, others, rows))
     except Exception:
         if others is own:
             raise
         return True  # the model takes no such numbers
-    for i, parts in right.items():
-        size = max(float(part.abs().max()) for part in parts.values())
-        for name, part in parts.items():
-            if not close(own_gradient(task, outcome, name, i), part, scale=size):
-                return False
-    return True
+    return all(_same_row(task, outcome, i, row_gradients(task, own, i)) for i in rows)
+
+
+def _same_row(task: Task, outcome: Passed, i: int, right: Mapping[str, Tensor]) -> bool:
+    size = max(float(part.abs().max()) for part in right.values())
+    return all(close(own_gradient(task, outcome, name, i), part, scale=size) for name, part in right.items())

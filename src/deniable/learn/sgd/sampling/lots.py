@@ -81,9 +81,10 @@ class Lots:
     sizes that you state.
 
     `cap` bounds the rows of one lot, for memory; then `at_most` must bound how many rows there are, however
-    many more there will ever be, and the loss says what the cap costs. `allocated` puts each row into one lot
-    of every epoch, by a draw of its own: no row is left out of an epoch. A shuffled epoch is not that, and is
-    not offered (docs/theory/batches.md).
+    many more there will ever be, and the loss says what the cap costs. That bound is a promise: nothing is
+    counted to check it, and with more rows a step reveals at most what twice the sensitivity does.
+    `allocated` puts each row into one lot of every epoch, by a draw of its own: no row is left out of an
+    epoch. A shuffled epoch is not that, and is not offered (docs/theory/batches.md).
 
     >>> Lots(n=60_000, lot=600, epochs=2).plan
     LotPlan(rate=Fraction(1, 100), lot=600.0, steps=200)
