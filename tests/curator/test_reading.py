@@ -117,3 +117,11 @@ def test_without_a_bracket_a_median_has_all_of_epsilon_and_no_interval() -> None
     assert "unbounded" in str(answer)
     assert not other.again
     assert np.isfinite(other.high["m"][0].as_py())
+
+
+def test_logarithms_say_what_they_leave_out() -> None:
+    terms = {"epsilon": 1, "most_rows": 1}
+    with opened() as curator:
+        notes = curator.sql("SELECT AVG(LN(x + 1)) AS l, AVG(x) AS m FROM t", **terms).notes
+        assert any(note.startswith("l: rows where a logarithm") for note in notes)
+        assert not any("logarithm" in note for note in curator.sql("SELECT AVG(x) FROM t", **terms).notes)

@@ -61,6 +61,11 @@ OUTPUTS: dict[str, tuple[Expr, float]] = {
     "largest": (AggregateRef(9, FLOAT), 8.2),
     "share": (call("divide", FLAGGED, COUNT), 1 / 3),
     "ratio": (call("divide", TOTAL, FLAGGED), sum(XS) / 300),
+    "guarded": (call("divide", FLAGGED, call("nullif", COUNT, Literal(0, INTEGER))), 1 / 3),
+    "square": (
+        call("multiply", call("subtract", MEAN, MEDIAN), call("subtract", MEAN, MEDIAN)),
+        (statistics.fmean(XS) - 3.5) ** 2,
+    ),
     "difference": (call("subtract", COUNT, call("multiply", Literal(2, INTEGER), FLAGGED)), 300),
     "mixed": (call("add", call("multiply", MEDIAN, LEAST), call("divide", FLAGGED, COUNT)), 1 / 3),
 }
@@ -110,6 +115,15 @@ def test_every_interval_holds_the_truth_as_often_as_it_says(noise: str) -> None:
         for r in results:
             value = r.table.column(name)[0].as_py()
             assert value is None or r.low[name][0] - slack <= value <= r.high[name][0] + slack, name
+
+
+def test_a_guard_against_zero_widens_nothing_and_a_square_is_not_negative() -> None:
+    for result in released(asked("laplace", 8), 20, 3):
+        assert (result.low["guarded"][0], result.high["guarded"][0]) == (
+            result.low["share"][0],
+            result.high["share"][0],
+        )
+        assert 0 <= result.low["square"][0] <= result.high["square"][0] < math.inf
 
 
 def test_quantiles_say_more_than_their_bounds() -> None:

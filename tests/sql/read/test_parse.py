@@ -129,3 +129,21 @@ def test_any_words_are_read_or_refused(words: list[str]) -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     refusal = said("SELECT " + text)
     assert not refusal or refusal.endswith("No data was read and nothing was charged.")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "regexp_replace(a, 'x', 'y', 'g', 1)",
+        "date_trunc('day', a, 'UTC')",
+        "left(a, 1, (2))",
+        "mod(a, f(b, [c, d]), 3)",
+    ],
+)
+def test_an_argument_too_many_is_refused_and_not_dropped(call: str) -> None:
+    with pytest.raises(InvalidQuery, match=r"takes at most \d arguments, got \d"):
+        parse(f"SELECT {call} FROM t")
+
+
+def test_commas_in_texts_and_brackets_are_no_arguments() -> None:
+    parse("SELECT COUNT(*) FROM t WHERE left(concat(a, b, c), 1) = 'mod(1, 2, 3)' AND mod(a, 2) IN (1, 2, 3)")

@@ -341,3 +341,11 @@ def test_names_in_backticks_are_names_and_texts_stay_texts() -> None:
     query = checked("SELECT COUNT(*) AS `n` FROM `visits` WHERE ward = 'a`b`' -- `x`")
     assert query.outputs[0].name == "n"
     assert "a`b`" in str(query.relation)
+
+
+@pytest.mark.parametrize(
+    "group", ["GROUPING SETS ((ward), (ward))", "ROLLUP (ward, ward)", "ward, CUBE (ward, urgent)"]
+)
+def test_a_grouping_set_that_is_there_twice_is_refused(group: str) -> None:
+    with pytest.raises(InvalidQuery, match="grouping set twice"):
+        checked(f"SELECT ward, COUNT(*) FROM visits GROUP BY {group}")

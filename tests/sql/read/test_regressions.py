@@ -74,3 +74,22 @@ def test_a_filter_on_them_is_refused_with_what_to_write() -> None:
 def test_one_argument_is_refused(call: str) -> None:
     with pytest.raises(InvalidQuery, match=r"REGR_\w+ is not answered"):
         check(f"SELECT {call} FROM t", SCHEMA, Unit.column("id", max_rows=1))
+
+
+@pytest.mark.parametrize("epsilon", [5, 100])
+@pytest.mark.parametrize("function", [f for f in FUNCTIONS if "geo" not in f.lower()])
+def test_their_intervals_hold_what_rows_give_and_close_in_on_it(
+    table: pa.Table, function: str, epsilon: int
+) -> None:
+    unit, engine = Unit.column("id", max_rows=1), open_engine({"t": table}, SCHEMA)
+    text = f"SELECT {function} AS v FROM t"
+    mechanism = plan(check(text, SCHEMA, unit), unit, Terms(epsilon=epsilon, confidence=1 - 1e-6))
+    results = [mechanism(engine, rng=SeededRandom(seed)) for seed in range(5)]
+    engine.close()
+    with duckdb.connect() as connection:
+        connection.register("t", table)
+        ((real,),) = connection.execute(f"SELECT {function} FROM t").fetchall()
+    for result in results:
+        low, high = result.low["v"][0], result.high["v"][0]
+        assert low <= real <= high
+        assert epsilon < 100 or high - low < 0.4 * abs(real) + 1

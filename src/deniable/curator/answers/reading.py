@@ -15,9 +15,10 @@ from deniable.sql.after.afterwards import Afterwards
 from deniable.sql.answer.evaluate import aggregates_in
 from deniable.sql.answer.table import column_names, rank_error
 from deniable.sql.plan.plan import Plan
-from deniable.sql.tree import AggregateRef, KeyRef, Query, Statistic
+from deniable.sql.tree import AggregateRef, Call, Expr, KeyRef, Query, Statistic
 
 _COUNTS = (Statistic.COUNT, Statistic.COUNT_DISTINCT, Statistic.COUNT_UNITS)
+_PARTIAL = ("ln", "log10", "sqrt")
 _ENDS = {Statistic.MIN: ("least", "below"), Statistic.MAX: ("largest", "above")}
 
 
@@ -25,7 +26,7 @@ def explained(answer: Answer, plans: Sequence[Plan], after: Afterwards | None, n
     """With what is to be known of it, and, if the reader wants that, without negative counts."""
     if after is None:
         [plan] = plans
-        notes = (*_ends(plan), *_points(plan), *_nulls(plan.query, answer.value))
+        notes = (*_ends(plan), *_points(plan), *_undefined(plan.query), *_nulls(plan.query, answer.value))
         columns = not_negative(plan.query)
     else:
         notes, columns = (), frozenset(_direct(after))
@@ -116,6 +117,24 @@ def _points(plan: Plan) -> list[str]:
     if names:
         return [f"{', '.join(names)}: all of ε went to the number (bracket=False), so it has no ±."]
     return []
+
+
+def _undefined(query: Query) -> list[str]:
+    """What is taken of a logarithm or a root has no value where that has none."""
+    names = [name for name, i in _aggregates(query) if _has_partial(query.aggregates[i].of)]
+    if names:
+        columns = ", ".join(dict.fromkeys(names))
+        return [
+            f"{columns}: rows where a logarithm (of 0 or less) or a root (of less than 0) is not defined are left out."
+        ]
+    return []
+
+
+def _has_partial(of: Expr | None) -> bool:
+    match of:
+        case Call(op=op, args=args):
+            return op in _PARTIAL or any(map(_has_partial, args))
+    return False
 
 
 def _aggregates(query: Query) -> list[tuple[str, int]]:

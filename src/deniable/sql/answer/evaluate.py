@@ -48,6 +48,8 @@ def evaluate(expr: Expr, row: Row, known: Mapping[Expr, Interval] = NOTHING) -> 
             cell = _call(op, [evaluate(arg, row, known) for arg in args], type_)
             if known and expr in known:
                 return Cell(cell.value, *known[expr])
+            if op == "multiply" and len(args) == 2 and args[0] == args[1]:
+                return Cell(cell.value, *_square(evaluate(args[0], row, known), cell))
             return cell
         case _:
             return Cell(None)
@@ -256,6 +258,12 @@ def _products(args: list[Cell]) -> Interval:
     return min(ends), max(ends)
 
 
+def _square(base: Cell, product: Cell) -> Interval:
+    """Of a number by itself, which is one number and not two: never below 0."""
+    smallest, largest = _sizes([base])
+    return max(product.low, _times(smallest, smallest)), min(product.high, _times(largest, largest))
+
+
 def _times(a: float, b: float) -> float:
     return 0.0 if not a or not b else a * b
 
@@ -333,6 +341,7 @@ _INTERVALS: dict[str, Callable[[list[Cell]], Interval]] = {
     "greatest": lambda args: (max(a.low for a in args), max(a.high for a in args)),
     "least": lambda args: (min(a.low for a in args), min(a.high for a in args)),
     "coalesce": _hull,
+    "nullif": lambda args: (args[0].low, args[0].high),
     "case": _branches,
     "cast": lambda args: (args[0].low, args[0].high),
 }

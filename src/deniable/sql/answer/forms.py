@@ -95,7 +95,17 @@ def _joined(op: str, left: LinearForm | None, right: LinearForm | None) -> Linea
 def _quotient(expr: Expr, known: Known) -> tuple[LinearForm, LinearForm] | None:
     if not isinstance(expr, Call) or expr.op != "divide":
         return None
-    top, bottom = (form(arg, known) for arg in expr.args)
+    top, bottom = form(expr.args[0], known), form(_nonzero(expr.args[1]), known)
     if top is None or bottom is None or bottom.known:
         return None
     return (top, bottom)
+
+
+def _nonzero(divisor: Expr) -> Expr:
+    """NULLIF(x, 0) is x wherever there is a quotient."""
+    match divisor:
+        case Call("nullif", (of, Literal(value=0)), _):
+            return of
+        case Call("cast", (arg,), type_) if type_.kind is Kind.FLOAT:
+            return _nonzero(arg)
+    return divisor

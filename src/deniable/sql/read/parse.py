@@ -17,6 +17,7 @@ from sqlglot.errors import ParseError, TokenError
 from deniable.errors import InvalidQuery
 from deniable.sql import functions
 from deniable.sql.read import hints
+from deniable.sql.read.argument_counts import excess
 from deniable.sql.read.rewrites import rewritten
 
 MAX_BYTES = 64 * 1024
@@ -118,10 +119,13 @@ def _check_text(text: str) -> None:
     if "\0" in text:
         refuse("Expected a query without the character U+0000.")
     try:
-        tokens = [token.text.upper() for token in sqlglot.tokenize(text, read="duckdb")]
+        tokens = sqlglot.tokenize(text, read="duckdb")
     except TokenError:
         refuse("The query could not be read: a quote or comment is not closed, or a character means nothing.")
-    _check_tokens(tokens)
+    _check_tokens([token.text.upper() for token in tokens])
+    if surplus := excess(tokens):
+        name, most, given = surplus
+        refuse(f"{name} takes at most {most} arguments, got {given}.", "Leave the others out.")
 
 
 _INSTEAD = {

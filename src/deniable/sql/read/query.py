@@ -147,10 +147,15 @@ class _Answer:
         if distinct or _is_all(group):
             return (tuple(sorted({self._key(item) for item in values})),)
         parts = [self._element(element) for element in _elements(group)]
-        grouping_sets = dict.fromkeys(tuple(sorted(set(sum(choice, ())))) for choice in product(*parts))
+        grouping_sets = tuple(tuple(sorted(set(sum(choice, ())))) for choice in product(*parts))
         if len(grouping_sets) > MAX_SETS:
             refuse(f"Expected at most {MAX_SETS} grouping sets, got {len(grouping_sets)}.")
-        return tuple(grouping_sets)
+        if len(set(grouping_sets)) < len(grouping_sets):
+            refuse(
+                "GROUP BY lists a grouping set twice, so every row of it would come twice.",
+                "Write each set once in GROUPING SETS, and no column twice in ROLLUP or CUBE.",
+            )
+        return grouping_sets
 
     def _element(self, node: exp.Expr) -> list[tuple[int, ...]]:
         parts: list[tuple[int, ...]] = []

@@ -13,7 +13,7 @@ _Y, _X = _BOTH.format(value="_y", other="_x"), _BOTH.format(value="_x", other="_
 _SLOPE = f"(COVAR_POP(_y, _x) / NULLIF(VAR_POP({_X}), 0))"
 _COUNT = f"COUNT({_X})"
 _FORMS: dict[type[exp.Expr], str] = {
-    exp.CovarSamp: f"(COVAR_POP(_y, _x) * {_COUNT} / NULLIF({_COUNT} - 1, 0))",
+    exp.CovarSamp: f"(COVAR_POP(_y, _x) * ({_COUNT} / NULLIF({_COUNT} - 1, 0)))",
     exp.RegrSlope: _SLOPE,
     exp.RegrIntercept: f"(AVG({_Y}) - {_SLOPE} * AVG({_X}))",
     exp.RegrR2: "(CORR(_y, _x) * CORR(_y, _x))",
