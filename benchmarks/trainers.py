@@ -5,7 +5,7 @@
     python benchmarks/trainers.py --flaws          the planted flaws alone; writes their table
 
 Sound trainers are those of tests/audit/trainers.py: real ones, whose rows are per-example gradients. Each is given about
-20 CPU seconds, and a verdict at 99.9 %; flaws are those of `deniable.audit.bench.steps`, with all options left out.
+20 CPU seconds, and a verdict at 99.9 %; flaws are those of `deniable.audit.bench.steps`, with as many.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ FLAWS = """\
 ## Flawed steps under canaries
 
 Steps of private training with one planted flaw each (`deniable.audit.bench.steps`, {layers} coordinates in {parts} layers, lots
-of {lot:g}, the claim above), audited as a black box with all options left out (`benchmarks/trainers.py --flaws`): verdicts at
-{confidence:.1%}, seed {seed}. Certified: the μ of a step as a share of the claimed one. {found} of {all} are found.
+of {lot:g}, the claim above), audited as a black box with `seconds={seconds:g}` (`benchmarks/trainers.py --flaws`):
+verdicts at {confidence:.1%}, seed {seed}. Certified: the μ of a step as a share of the claimed one. {found} of {all} are found.
 
 | flaw | found by | certified | CPU s | verdict |
 |---|---|--:|--:|---|
@@ -58,7 +58,9 @@ def print_flaws() -> None:
     lines, found = [], 0
     for flaw in flaws:
         step, begun = FlawedStep(STEP, flaw, LAYERS), time.process_time()
-        finding = canaries(step, STEP, dimension=step.dimension, confidence=CONFIDENCE, seed=SEED)
+        finding = canaries(
+            step, STEP, dimension=step.dimension, seconds=SECONDS, confidence=CONFIDENCE, seed=SEED
+        )
         found += finding.verdict is Verdict.VIOLATION
         spent, options = time.process_time() - begun, finding.options or {}
         share = options["mu"] * STEP.noise_multiplier
@@ -70,6 +72,7 @@ def print_flaws() -> None:
         layers=sum(LAYERS),
         parts=len(LAYERS),
         lot=STEP.lot,
+        seconds=SECONDS,
         confidence=CONFIDENCE,
         seed=SEED,
         found=found,

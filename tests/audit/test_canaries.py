@@ -24,7 +24,7 @@ APART = Flaw.SHOWN_AGAIN, Flaw.TIED_WEIGHTS
 """Found with more rounds, in tests of their own."""
 SHOWN_BY = {
     Flaw.WRONG_LOT: "opposed", Flaw.MICROBATCH_MEANS: "opposed", Flaw.MICROBATCH_SUMS: "opposed",
-    Flaw.SUMMED_MOMENTUM: "wake", Flaw.ROW_MOMENTUM: "momentum",
+    Flaw.SUMMED_MOMENTUM: "wake",
     Flaw.HALF_REPEATED: "quietest", Flaw.LAST_TWICE: "dense",
     Flaw.CLIP_BY_BATCH: "dense", Flaw.DIFFERENCES: "wake",
     Flaw.ONE_LOUDER: "singled", Flaw.LATE_CLIP: "lengths", Flaw.MEDIAN_CLIP: "divided",
@@ -72,6 +72,20 @@ def test_a_length_that_overflows_and_goes_unclipped_is_found() -> None:
     assert (finding.verdict, finding.options["design"]) == (Verdict.VIOLATION, "singled")
 
 
+def test_a_step_that_remembers_its_longest_row_is_found() -> None:
+    """After one loud canary it is deaf for hundreds of steps; one that is hardly longer than the crowd shows."""
+    longest = 0.0
+
+    def remembering(rows: Any, rng: np.random.Generator) -> Any:
+        nonlocal longest
+        longest = max(0.97 * longest, float(np.linalg.norm(rows, axis=1).max(initial=0)))
+        noise = CLAIM.noise_multiplier * CLAIM.clip * rng.standard_normal(200)
+        return (rows.sum(axis=0) * CLAIM.clip / max(longest, CLAIM.clip) + noise) / CLAIM.lot
+
+    finding = canaries(remembering, CLAIM, dimension=200, rounds=400, each=60, confidence=0.999)
+    assert (finding.verdict, finding.options["design"]) == (Verdict.VIOLATION, "opposed")
+
+
 def test_a_small_part_that_is_clipped_apart_is_found() -> None:
     """A dense row is hardly in it; one that leans there is answered by √2 times the clip."""
 
@@ -83,7 +97,7 @@ def test_a_small_part_that_is_clipped_apart_is_found() -> None:
         noise = CLAIM.noise_multiplier * CLAIM.clip * rng.standard_normal(200)
         return (np.concatenate([part.sum(axis=0) for part in parts]) + noise) / CLAIM.lot
 
-    found = canaries(apart, CLAIM, dimension=200, rounds=400, each=60, confidence=0.999)
+    found = canaries(apart, CLAIM, dimension=200, rounds=800, each=60, confidence=0.999, seconds=1000)
     assert (found.verdict, found.options["design"]) == (Verdict.VIOLATION, "pursued")
 
 

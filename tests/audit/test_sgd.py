@@ -34,7 +34,8 @@ def attack(claim: Training, bug: Bug = Bug.NONE, **more: Any) -> Any:
 
 @pytest.mark.parametrize(("epsilon", "share"), [(2.0, 0.88), (4.0, 0.90), (8.0, 0.90)])
 def test_canary_gradients_reach_nearly_the_claimed_epsilon(epsilon: float, share: float) -> None:
-    found = attack(training(epsilon))
+    # How many windows there are depends on the machine: an alarm by chance must be far rarer than one run in twenty.
+    found = attack(training(epsilon), confidence=1 - 1e-8)
     assert found.verdict is Verdict.CONSISTENT
     assert share * epsilon <= found.epsilon <= epsilon
     assert "f-DP family" in found.assumes[0]
@@ -56,7 +57,7 @@ def test_any_step_function_is_audited() -> None:
         clipped = gradients / np.maximum(1, np.linalg.norm(gradients, axis=1, keepdims=True))
         return (clipped.sum(axis=0) + 2.0 * rng.standard_normal(gradients.shape[1])) / 10
 
-    found = canaries(step, claim, dimension=200, each=100, rounds=400)
+    found = canaries(step, claim, dimension=200, each=100, rounds=400, seconds=1000)
     assert found.verdict is Verdict.CONSISTENT
     assert found.options["mu"] == pytest.approx(0.5, abs=0.05)
     assert found.options["mu"] < 0.5

@@ -99,10 +99,10 @@ class SystemOptions:
         pace = ""
         if self.rate is not None:
             pace = f", at most {self.rate:g} a second (about {math.ceil(runs / self.rate):,} s)"
-        seen = smallest_seen(claim, runs, confidence)
+        smallest = smallest_seen(claim, runs, confidence)
         return (
-            f"Planned: {runs:,} runs{pace}. On the easiest target they tell ε = {seen:.3g} from the claimed "
-            f"{claim}; --plan says how many others need."
+            f"Planned: {runs:,} runs{pace}. On the easiest target they tell ε = {smallest:.3g} from the "
+            f"claimed {claim}; --plan says how many others need."
         )
 
     def _refuse(self) -> None:

@@ -26,7 +26,9 @@ STYLE = (
 )
 METHODS = {
     BY_COIN: "an event was chosen on the first runs, and counted on others",
-    COUPLED: "an event was chosen on the first runs, and counted on others; both neighbours had the same seeds",
+    COUPLED: (
+        "an event was chosen on the first runs, and counted on others; both neighbours had the same seeds"
+    ),
 }
 MEANS = {
     Verdict.VIOLATION: "The claim is false, but for a chance of 1 − confidence.",

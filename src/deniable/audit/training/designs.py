@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import isqrt
+from math import ceil, isqrt, log
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,9 +45,12 @@ LOUDER = 1000.0
 that it is averaged with."""
 LOUDEST = 1e8
 """Beyond what half precision holds: a norm that is no number may clip nothing."""
+HARDLY, WASHED, CLEARLY = 1.1, 100, 1.5
+"""A canary hardly longer than those around it; quiet steps before it, after which a step has forgotten those
+that were; and how much more it has to show than a loud one."""
 QUIET = 1e-6
 """The length of the rows that only make up a batch, in units of the clip."""
-STAGES, PUSHES = 4, 6
+PUSHES = 6
 MOST_DIVIDED = 32
 """Rows of a crowd of which so many are short, so many long: each number is tried."""
 DIRECTIONS, WEIGHTS = 0.3, 0.2
@@ -135,14 +138,22 @@ class Window:
 def opposed(bench: Bench, runs: int) -> Window:
     """One canary against gradients that point the other way: whatever is common to the batch turns round.
 
-    They are a lot, or two: a step that takes only so many rows lets go of one of them for the canary. Which
-    shows more is chosen in about `runs` steps.
+    They are a lot, or two: a step that takes only so many rows lets go of one of them for the canary. Or the
+    canary is hardly longer than they: a step that remembers its longest row is deaf after a loud one. Which
+    shows most is chosen in about `runs` steps.
     """
     direction = bench.dense()
-    canary = LOUDER * LOUD * bench.training.clip * direction
-    sizes = _prime(bench.lot), _prime(2 * bench.lot)
-    windows = [Window(canary, np.tile(-LOUD * bench.training.clip * direction, (size, 1))) for size in sizes]
-    return _most_moved(bench, windows, direction, runs)
+    row = bench.training.clip * direction
+    lot, two_lots = _prime(bench.lot), _prime(2 * bench.lot)
+    for _ in range(WASHED):
+        bench.release(bench.quiet(1))
+    soft = Window(HARDLY * row, np.tile(-row, (two_lots, 1)))
+    soft_shift = _shifts(bench, [soft], direction, runs // 3)[0]
+    loud = [Window(LOUDER * LOUD * row, np.tile(-LOUD * row, (size, 1))) for size in (lot, two_lots)]
+    loud_shifts = _shifts(bench, loud, direction, runs - runs // 3)
+    if soft_shift > CLEARLY * loud_shifts.max():
+        return soft
+    return loud[int(loud_shifts.argmax())]
 
 
 def _prime(most: int) -> int:
@@ -172,22 +183,28 @@ def divided(bench: Bench, runs: int) -> Window:
 
 def _most_moved(bench: Bench, windows: list[Window], direction: Array, runs: int) -> Window:
     """The window whose canary moves releases farthest along the direction; in stages, each of which leaves
-    the better quarter. The canary comes in several steps on end: what a step remembers adds up."""
-    sums, counts = np.zeros((len(windows), 2)), np.zeros((len(windows), 2))
-    candidates = np.arange(len(windows))
-    while len(candidates) > 1:
-        cases = [(at, inside) for at in candidates for inside in (0, 1)]
-        for _ in range(max(1, runs // (STAGES * PUSHES * len(cases)))):
-            # In random order: what is left of the case before is no habit.
-            for at, inside in bench.rng.permutation(np.array(cases)):
-                batch = windows[at].with_canary() if inside else windows[at].crowd
-                answers = [bench.release(batch) @ direction for _ in range(PUSHES)]
-                sums[at, inside] += np.mean(answers[PUSHES // 2 :])
-                counts[at, inside] += 1
-        means = sums[candidates] / counts[candidates]
-        shifts = np.nan_to_num(np.abs(means[:, 1] - means[:, 0]), nan=np.inf)
-        candidates = candidates[np.argsort(-shifts, kind="stable")[: len(candidates) // 4 or 1]]
-    return windows[int(candidates[0])]
+    the better quarter."""
+    stages = ceil(log(len(windows), 4))
+    for _ in range(stages):
+        shifts = _shifts(bench, windows, direction, runs // stages)
+        order = np.argsort(-shifts, kind="stable")[: len(windows) // 4 or 1]
+        windows = [windows[at] for at in order]
+    return windows[0]
+
+
+def _shifts(bench: Bench, windows: list[Window], direction: Array, runs: int) -> Array:
+    """How far each canary moves releases along the direction. It comes in several steps on end: what a step
+    remembers adds up."""
+    cases = np.array([(at, inside) for at in range(len(windows)) for inside in (0, 1)])
+    sums = np.zeros((len(windows), 2))
+    repeats = max(1, runs // (PUSHES * len(cases)))
+    for _ in range(repeats):
+        # In random order: what is left of the case before is no habit.
+        for at, inside in bench.rng.permutation(cases):
+            batch = windows[at].with_canary() if inside else windows[at].crowd
+            answers = [bench.release(batch) @ direction for _ in range(PUSHES)]
+            sums[at, inside] += np.mean(answers[PUSHES // 2 :]) / repeats
+    return np.nan_to_num(np.abs(sums[:, 1] - sums[:, 0]), nan=np.inf)
 
 
 def dense(bench: Bench) -> Window:
