@@ -42,8 +42,9 @@ from deniable.randomness import SecureRandom
 ROOT = Path(__file__).resolve().parent.parent
 OURS, QUICK = "--ours" in sys.argv, "--quick" in sys.argv
 REPEATS = 3 if QUICK else 12
-TURNS = {"2NN": REPEATS, "CNN": 3 if QUICK else 5}
-ROWS = {"2NN": 600, "CNN": 100 if QUICK else 300}
+TURNS = {"2NN": REPEATS, "CNN": 3 if QUICK else 15}
+ROWS = {"2NN": 600, "CNN": 100}
+"""Of the CNN fewer, in more turns: a turn of some seconds meets the rest of the machine's work in any case."""
 CRITERION = nn.CrossEntropyLoss()
 
 

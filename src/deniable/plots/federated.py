@@ -59,9 +59,13 @@ def tables(
     return save(picture, path)
 
 
-def by_traffic(curves: Mapping[str, Sequence[tuple[float, float]]], *, title: str, path: Path) -> Path:
-    """Accuracy in per cent by the megabytes that all clients together have sent, on a logarithmic axis."""
+def by_traffic(
+    curves: Mapping[str, Sequence[tuple[float, float]]], *, target: float, title: str, path: Path
+) -> Path:
+    """Accuracy in per cent, the best so far, by the megabytes that all clients together have sent, on a
+    logarithmic axis. The target is a dashed line."""
     picture, plane = axes(title=title, x="sent by clients (MB)", y="accuracy on the test set (%)", width=8.0)
+    plane.axhline(target, linestyle="--", color="grey", linewidth=1)
     for i, (name, points) in enumerate(curves.items()):
         best = np.maximum.accumulate([score for _, score in points])
         plane.plot(

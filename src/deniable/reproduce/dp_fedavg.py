@@ -43,7 +43,7 @@ def run(out: Path, progress: Progress) -> Report:
     from deniable.federated.mcmahan import Digits
 
     data = Digits.of(load("mnist"))
-    plain = without_noise(data)
+    reference = without_noise(data)
     outcomes = results(data, progress, EPSILONS)
     curves = {place: [(epsilon, outcomes[place, epsilon][1]) for epsilon in EPSILONS] for place in PLACES}
     draw = partial(
@@ -52,9 +52,9 @@ def run(out: Path, progress: Progress) -> Report:
         {},
         title="Federated averaging on MNIST, by where noise is added",
         path=out / "dp-fedavg.png",
-        level=("without clip and noise", plain),
+        level=("without clip and noise", reference),
     )
-    rows: list[tuple[object, ...]] = [("none, and no clip", "∞", 0, round(plain, 2))]
+    rows: list[tuple[object, ...]] = [("none, and no clip", "∞", 0, round(reference, 2))]
     rows += [
         (place, epsilon, round(noise, 3), round(score, 2))
         for (place, epsilon), (noise, score) in outcomes.items()

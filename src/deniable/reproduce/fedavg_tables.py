@@ -177,15 +177,15 @@ def report(cells: Sequence[TableCell], out: Path, progress: Progress) -> Report:
     for cell, best in outcomes.items():
         panels.setdefault(cell.panel, {})[cell.curve] = best.scores
     targets = {cell.panel: cell.target for cell in cells}
-    printed: dict[str, dict[str, int]] = {}
+    paper: dict[str, dict[str, int]] = {}
     for cell in cells:
         if cell.paper is not None:
-            printed.setdefault(cell.panel, {})[cell.curve] = cell.paper
+            paper.setdefault(cell.panel, {})[cell.curve] = cell.paper
     draw = partial(
         plots.tables,
         panels,
         targets,
-        printed,
+        paper,
         title="Federated averaging on MNIST",
         path=out / "fedavg-tables.png",
     )

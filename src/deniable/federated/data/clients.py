@@ -78,19 +78,19 @@ class Clients:
         if len(owner) != len(x):
             raise DataError(f"Expected an owner for each row, got {len(owner):,} for {len(x):,} rows.")
         everybody = np.asarray(owner)
-        owned = _is_named(everybody)
+        with_owner = _is_named(everybody)
         try:
-            names, named_place = np.unique(everybody[owned], return_inverse=True)
+            names, named_place = np.unique(everybody[with_owner], return_inverse=True)
         except TypeError:
             raise DataError("Expected owners of one kind, all numbers or all words.") from None
         place = np.full(len(everybody), NOBODY)
-        place[owned] = named_place
+        place[with_owner] = named_place
         count = len(names)
         if owners is not None:
             ids = np.unique(np.asarray(owners))
             if len(ids) != len(owners) or not np.isin(names, ids).all():
                 raise DataError("Expected owners to name every client once, and every owner of a row.")
-            place[owned], count = np.searchsorted(ids, names)[named_place], len(ids)
+            place[with_owner], count = np.searchsorted(ids, names)[named_place], len(ids)
         return cls.by_place(x, y, place, count)
 
     @classmethod
@@ -165,8 +165,8 @@ def places(names: Any) -> tuple[Indices, int]:
             f"Expected words, numbers or dates in the column that names clients, got {names.type}."
         ) from None
     numbers: Indices = np.full(len(names), NOBODY)
-    named = codes.is_valid().to_numpy(zero_copy_only=False)
-    numbers[named] = rank[codes.indices.drop_null().to_numpy()]
+    with_name = codes.is_valid().to_numpy(zero_copy_only=False)
+    numbers[with_name] = rank[codes.indices.drop_null().to_numpy()]
     for number, word in zip(rank, codes.dictionary.to_pylist(), strict=True):
         if word == "" or word != word:  # what a CSV file has for nobody, and NaN
             numbers[numbers == number] = NOBODY
@@ -176,8 +176,8 @@ def places(names: Any) -> tuple[Indices, int]:
 def _is_named(owner: NDArray[Any]) -> NDArray[np.bool_]:
     """Which of these are somebody: neither None nor NaN."""
     if owner.dtype != object:
-        named: NDArray[np.bool_] = owner == owner
-        return named
+        is_equal_to_itself: NDArray[np.bool_] = owner == owner
+        return is_equal_to_itself
     return np.array([_is_somebody(name) for name in owner], bool)
 
 
