@@ -137,19 +137,37 @@ def vectorized(task: Task, batch: Batch) -> Passed:
 def alone(task: Task, batch: Batch, attributes: Attributes | None = None) -> Passed:
     """Each example in a batch of its own; the model's `attributes` are put back after each."""
     parameters, examples = list(task.parameters.values()), batch.examples
-    rows = [p.detach().new_zeros(examples, p.numel(), dtype=summing(p.dtype)) for p in parameters]
+    rows: dict[int, Tensor] = {}
     losses = []
     for i in range(examples):
         own = batch.part(i, i + 1)
         with torch.enable_grad():
             loss = own.of_examples(task.losses(own)).sum()
         if loss.requires_grad:
-            for row, g in zip(rows, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True):
-                if g is not None:
-                    row[i] = (g.to_dense() if g.is_sparse else g).reshape(-1)
+            gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+            _note_row(rows, gradients, i, examples)
         losses.append(loss.detach())
         if attributes is not None:
             attributes.restore()
     return {
-        ParameterKey(name): GradientRows(g) for name, g in zip(task.parameters, rows, strict=True)
+        ParameterKey(name): GradientRows(rows[place] if place in rows else _no_rows(p, examples))
+        for place, (name, p) in enumerate(task.parameters.items())
     }, torch.stack(losses)
+
+
+def _note_row(rows: dict[int, Tensor], gradients: tuple[Tensor | None, ...], i: int, examples: int) -> None:
+    """Each parameter's gradient as the i-th of its rows; that of a single example is taken as it is."""
+    for place, g in enumerate(gradients):
+        if g is None:
+            continue
+        flat = widened(g.to_dense() if g.is_sparse else g).reshape(1, -1)
+        if examples == 1:
+            rows[place] = flat
+        else:
+            if place not in rows:
+                rows[place] = _no_rows(g, examples)
+            rows[place][i] = flat[0]
+
+
+def _no_rows(like: Tensor, examples: int) -> Tensor:
+    return torch.zeros(examples, like.numel(), dtype=summing(like.dtype), device=like.device)

@@ -328,7 +328,7 @@ def _unlike(task: Task, run: Pass, batch: Batch) -> str:
     sizes = dict.fromkeys(task.parameters, 0.0)
     for i in range(examples):
         sizes = {
-            name: max(sizes[name], _largest(right)) for name, right in row_gradients(task, batch, i).items()
+            name: max(sizes[name], largest(right)) for name, right in row_gradients(task, batch, i).items()
         }
     least = 1e-3 * max(sizes.values())
     for i in range(examples):
@@ -370,7 +370,7 @@ def own_gradient(task: Task, passed: Passed, name: str, i: int) -> Tensor:
     for key, term in terms.items():
         if key.name == name:
             for part in term.terms if isinstance(term, Mixed | TiedTable) else (term,):
-                like = slope.new_empty(key.shape(slope))
+                like = slope.new_empty(()).expand(key.shape(slope))  # a shape that takes no memory
                 key.place(part.dense(slice(i, i + 1), like)[0].to(slope.dtype), slope)
     return slope.detach()
 
@@ -379,7 +379,7 @@ def _zeros(parameter: Tensor) -> Tensor:
     return torch.zeros_like(parameter, dtype=summing(parameter.dtype), requires_grad=False)
 
 
-def _largest(gradient: Tensor) -> float:
+def largest(gradient: Tensor) -> float:
     low, high = torch.aminmax(gradient)
     return float(torch.maximum(-low, high))
 

@@ -26,6 +26,7 @@ from deniable.learn.clip.trials.probe import (
     batches_for,
     close,
     forked,
+    largest,
     own_gradient,
     restored,
     row_gradients,
@@ -55,8 +56,9 @@ def _agrees(task: Task, run: Pass, like: Batch, size: int, turn: int, seed: int)
         picks = {0, size // 2, size - 1}
         # Two spreads at each turn, for time; losses are tried with all of them (`probe`).
         spreads = WIDE[::2] if size <= LARGE and turn % 2 == 0 else WIDE[1::2]
-        others = [own, *(_others(task, own, draw, seed, wide) for wide in spreads)]
-        return all(_unmoved(task, run, own, batch, picks) for batch in others)
+        return _unmoved(task, run, own, own, picks) and all(
+            _unmoved(task, run, own, _others(task, own, draw, seed, wide), picks) for wide in spreads
+        )
     except (Exception, SystemExit):  # what fails on made-up rows is not trusted
         return False
 
@@ -104,5 +106,5 @@ def _unmoved(task: Task, run: Pass, own: Batch, others: Batch, picks: set[int]) 
 
 
 def _same_row(task: Task, outcome: Passed, i: int, right: Mapping[str, Tensor]) -> bool:
-    size = max(float(part.abs().max()) for part in right.values())
+    size = max(largest(part) for part in right.values())
     return all(close(own_gradient(task, outcome, name, i), part, scale=size) for name, part in right.items())
