@@ -6,6 +6,7 @@ from __future__ import annotations
 from sqlglot import expressions as exp
 
 from deniable.sql.read.regressions import expanded
+from deniable.sql.read.times.clock import since_midnight
 
 MOST_NODES = 20_000
 """How much a text may grow where a word is short for many."""
@@ -14,18 +15,28 @@ MOST_NODES = 20_000
 def rewritten(tree: exp.Expr) -> exp.Expr:
     """The same query in fewer words."""
     expanded(tree)
+    since_midnight(tree)
     for node in list(tree.find_all(exp.Corr, exp.CovarPop)):
         if not isinstance(node.parent, (exp.Filter, exp.Window)):
             node.replace(_together(node))
     for cast in list(tree.find_all(exp.Cast)):
         if cast.to.is_type("interval") and isinstance(cast.this, exp.Literal):
             cast.replace(exp.Interval(this=cast.this.copy()))
+    for fetch in list(tree.find_all(exp.Fetch)):
+        _without_fetch(fetch)
     for select in list(tree.find_all(exp.Select)):
         _without_names(select)
         _without_unnest(select)
         _without_lateral(select)
     _name_series(tree)
     return tree
+
+
+def _without_fetch(fetch: exp.Fetch) -> None:
+    """FETCH NEXT 5 ROWS ONLY is LIMIT 5; with ties or in percent it is something else."""
+    options, count = fetch.args.get("limit_options"), fetch.args.get("count")
+    if count is not None and options is not None and not any(map(options.args.get, ("percent", "with_ties"))):
+        fetch.replace(exp.Limit(expression=count.copy()))
 
 
 def _without_names(select: exp.Select) -> None:
