@@ -1,4 +1,5 @@
-"""A tree as the text that DuckDB runs over released tables. What has no words there is refused, not left out."""
+"""A tree as the text that DuckDB runs over released tables. What has no words there is refused, not left
+out."""
 
 from __future__ import annotations
 

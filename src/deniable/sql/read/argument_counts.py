@@ -1,5 +1,5 @@
-"""How many arguments a function may be given. The parser drops what is one too many, and a query with an argument
-less is another query: it is counted here, in the words of the text."""
+"""How many arguments a function may be given. The parser drops what is one too many, and a query with an
+argument less is another query: it is counted here, in the words of the text."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from sqlglot import Token, TokenType
 
 # fmt: off
 _MOST = {
-    "REGEXP_REPLACE": 4, "REGEXP_EXTRACT": 4, "REGEXP_MATCHES": 3, "DATE_DIFF": 3, "DATEDIFF": 3, "DATE_SUB": 3,
-    "SPLIT_PART": 3, "LPAD": 3, "RPAD": 3, "DATE_TRUNC": 2, "ROUND": 2, "SUBSTR": 3, "SUBSTRING": 3, "LEFT": 2,
-    "RIGHT": 2, "QUANTILE_CONT": 2, "QUANTILE_DISC": 2, "QUANTILE": 2, "STRFTIME": 2, "STRPTIME": 2, "TO_CHAR": 2,
-    "MAKE_DATE": 3, "MOD": 2, "LENGTH": 1, "GENERATE_SERIES": 3, "COUNT_IF": 1, "JSON_EXTRACT_STRING": 2,
+    "REGEXP_REPLACE": 4, "REGEXP_EXTRACT": 4, "REGEXP_MATCHES": 3, "DATE_DIFF": 3, "DATEDIFF": 3,
+    "DATE_SUB": 3, "SPLIT_PART": 3, "LPAD": 3, "RPAD": 3, "DATE_TRUNC": 2, "ROUND": 2, "SUBSTR": 3,
+    "SUBSTRING": 3, "LEFT": 2, "RIGHT": 2, "QUANTILE_CONT": 2, "QUANTILE_DISC": 2, "QUANTILE": 2,
+    "STRFTIME": 2, "STRPTIME": 2, "TO_CHAR": 2, "MAKE_DATE": 3, "MOD": 2, "LENGTH": 1, "GENERATE_SERIES": 3, "COUNT_IF": 1, "JSON_EXTRACT_STRING": 2,
 }
 # fmt: on
 _OPEN = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
@@ -20,7 +20,7 @@ _CLOSE = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
 
 
 def excess(tokens: Sequence[Token]) -> tuple[str, int, int] | None:
-    """The first function that is given more than it takes: its name, how many it takes, how many it is given."""
+    """The first function that is given more than it takes: its name, how many it takes, how many are given."""
     for name, given in _calls(tokens):
         if given > _MOST.get(name, given):
             return name, _MOST[name], given

@@ -63,9 +63,9 @@ def part_pattern(given: str, group: int) -> tuple[str, int]:
     many as can be are taken, for with fewer the next character is one that nothing which follows begins
     with. Or only one part may match more or less: then the first way, which takes as much of it as it can,
     is the longest. Or only one part, of a few characters at most, may end where the next one begins, and the
-    pattern is of a whole text (`^…$`): how much of that part is taken then says all the rest; RE2 and Java take as
-    much of it as they can, and so does PostgreSQL, whose matches are all of one length, for among these an earlier
-    part is longest first (its manual, 9.7.3.5)."""
+    pattern is of a whole text (`^…$`): how much of that part is taken then says all the rest; RE2 and Java
+    take as much of it as they can, and so does PostgreSQL: its matches are all of one length, and among these
+    an earlier part is longest first (its manual, 9.7.3.5)."""
     if len(given) > 256:
         refuse("A pattern has at most 256 characters.")
     reader = _Reader(given, fold=False, one_way=True)

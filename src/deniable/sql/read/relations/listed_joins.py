@@ -3,9 +3,10 @@
     FROM generate_series(DATE '2026-01-01', DATE '2026-01-14', INTERVAL 1 DAY) AS g(d)
     JOIN stays ON admitted <= d AND discharged > d
 
-That is the UNION ALL, over the values of the list, of the private rows with that value as a column. So nothing is
-to be proved beside UNION ALL (`from_clause`): each row of the result belongs to the unit of one private row, and
-the bound on a unit's rows is on those of the result. As there, a unit that is a row is refused."""
+That is the UNION ALL, over the values of the list, of the private rows with that value as a column. So
+nothing is to be proved beside UNION ALL (`from_clause`): each row of the result belongs to the unit of one
+private row, and the bound on a unit's rows is on those of the result. As there, a unit that is a row is
+refused."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ _Row = dict[str, Expr]
 
 
 def crossed(meeting: Meeting, unit: Unit) -> Scope | None:
-    """Every private row beside every listed one; None where equalities join the two, where neither is a list, and
-    where private rows without a match are to stay."""
+    """Every private row beside every listed one; None where equalities join the two, where neither is a list,
+    and where private rows without a match are to stay."""
     left, right, kind = meeting.left, meeting.right, meeting.kind
     if not left.private:
         left, right = right, left
@@ -47,8 +48,8 @@ def _check(relation: Relation, many: int, unit: Unit) -> None:
         )
     if readings(relation) * many > MAX_READINGS:
         refuse(
-            f"A join without an equality reads its table once for each of {many:,} listed values, and tables are read "
-            f"at most {MAX_READINGS} times in one query.",
+            f"A join without an equality reads its table once for each of {many:,} listed values, and tables "
+            f"are read at most {MAX_READINGS} times in one query.",
             "Take fewer values or longer steps.",
         )
 

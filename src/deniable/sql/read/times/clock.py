@@ -1,5 +1,5 @@
-"""Times of day beside literals, `seen::time BETWEEN '07:00' AND '09:30'`, as microseconds since midnight: a function
-from tree to tree."""
+"""Times of day beside literals, `seen::time BETWEEN '07:00' AND '09:30'`, as microseconds since midnight: a
+function from tree to tree."""
 
 from __future__ import annotations
 
@@ -10,22 +10,18 @@ from sqlglot import expressions as exp
 
 _CLOCK = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9])(?:\.([0-9]{1,6}))?)?")
 _SINCE_MIDNIGHT = sqlglot.parse_one("date_diff('microsecond', date_trunc('day', _x), _x)", read="duckdb")
+_SIDES = ("this", "expression", "low", "high")
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between)
 
 
 def since_midnight(tree: exp.Expr) -> None:
     """Comparisons of times of day, where all but one are literals; others are left to be refused."""
     for node in list(tree.find_all(*_COMPARISONS)):
-        sides = [
-            node.args[part]
-            for part in ("this", "expression", "low", "high")
-            if node.args.get(part) is not None
-        ]
-        casts = [side for side in sides if _is_time(side) and not isinstance(side.this, exp.Literal)]
-        numbers = {id(side): _microseconds(side) for side in sides if side not in casts}
-        if len(casts) == 1 and len(numbers) == len(sides) - 1 and None not in numbers.values():
-            for side in sides:
-                side.replace(_written(side, numbers.get(id(side))))
+        sides = [side for part in _SIDES if (side := node.args.get(part)) is not None]
+        numbers = [_microseconds(side) for side in sides]
+        if numbers.count(None) == 1 and _is_time(sides[numbers.index(None)]):
+            for side, number in zip(sides, numbers, strict=True):
+                side.replace(_written(side, number))
 
 
 def _written(side: exp.Expr, number: int | None) -> exp.Expr:
