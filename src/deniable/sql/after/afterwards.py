@@ -13,12 +13,11 @@ from sqlglot import expressions as exp
 
 from deniable.errors import InvalidQuery
 from deniable.sql.after.arithmetic import NOISE, SLOPE, START, OwnNoise
-from deniable.sql.after.closed import Closed
+from deniable.sql.after.closed import Closed, duckdb_text
 from deniable.sql.after.companions import HIGH, LOW, AnswerColumn, AnswerColumns, annotated
 from deniable.sql.after.reach import Reach, level
 from deniable.sql.after.release import ReleasedBlock
 from deniable.sql.after.split import split_query, table_name
-from deniable.sql.after.texts import duckdb_text
 from deniable.sql.answer.table import arrow_type
 from deniable.sql.read.parse import refuse
 from deniable.sql.schema.declare import Schema
