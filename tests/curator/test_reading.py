@@ -125,3 +125,11 @@ def test_logarithms_say_what_they_leave_out() -> None:
         notes = curator.sql("SELECT AVG(LN(x + 1)) AS l, AVG(x) AS m FROM t", **terms).notes
         assert any(note.startswith("l: rows where a logarithm") for note in notes)
         assert not any("logarithm" in note for note in curator.sql("SELECT AVG(x) FROM t", **terms).notes)
+
+
+def test_without_an_interval_nothing_is_said_of_one() -> None:
+    with opened() as curator:
+        notes = curator.sql("SELECT MEDIAN(x) AS m FROM t", epsilon=1, bracket=False).notes
+        assert not any(note.startswith("± holds") for note in notes)
+        with_bracket = curator.sql("SELECT MEDIAN(x) AS m FROM t", epsilon=1).notes
+        assert any(note.startswith("± holds") for note in with_bracket)

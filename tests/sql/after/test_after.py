@@ -392,3 +392,19 @@ def test_rows_of_a_person_are_still_hers_in_a_block() -> None:
         "SELECT AVG(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY 1)", SCHEMA, ROW
     )
     assert by_row.after is not None
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("YYYY-MM", "2024-05"),
+        ('YYYY "Q"Q', "2024 Q2"),
+        ("DY, FMDD Mon", "FRI, 31 May"),
+        ("IYYY-IW", "2024-22"),
+    ],
+)
+def test_a_format_is_not_lost_on_the_way_to_released_tables(
+    opened: Callable[..., Curator], form: str, text: str
+) -> None:
+    query = f"SELECT to_char(DATE '2024-05-31', '{form}') AS d, RANK() OVER (ORDER BY COUNT(*)) AS r FROM visits GROUP BY sex"
+    assert opened().sql(query, epsilon=1).value["d"].to_pylist() == [text, text]

@@ -47,7 +47,6 @@ SELECT SearchPhrase FROM hits WHERE SearchPhrase <> '' ORDER BY EventTime LIMIT 
 
 SELECT CounterID, AVG(length(URL)) AS l, COUNT(*) AS c FROM hits WHERE URL <> '' GROUP BY CounterID HAVING COUNT(*) > 100 ORDER BY l DESC LIMIT 25
 
--- missing: A pattern with a part that may end where the next one begins, of which a part is to be taken, is not answered
 SELECT REGEXP_REPLACE(Referer, '^https?://(?:www[.])?([^/]+)/.*$', '\1') AS k, AVG(length(Referer)) AS l, COUNT(*) AS c
 FROM hits WHERE Referer <> '' GROUP BY k HAVING COUNT(*) > 10 ORDER BY l DESC LIMIT 25
 
@@ -144,7 +143,6 @@ SELECT extract(minute FROM EventTime) AS m, COUNT(*) FROM hits GROUP BY m ORDER 
 
 SELECT URL, COUNT(*) AS PageViews FROM hits WHERE CounterID = 62 AND EventDate >= '1994-07-01' AND EventDate <= '1995-07-31' AND DontCountHits = 0 AND IsRefresh = 0 AND URL <> '' GROUP BY URL ORDER BY PageViews DESC LIMIT 10 OFFSET 0
 
--- missing: A pattern with a part that may end where the next one begins, of which a part is to be taken, is not answered
 SELECT REGEXP_REPLACE(Referer, '^https?://(?:www\.)?([^/]+)/.*$', '\1') AS k, AVG(length(Referer)) AS l, COUNT(*) AS c FROM hits WHERE Referer <> '' GROUP BY k HAVING COUNT(*) > 3 ORDER BY l DESC LIMIT 25
 
 SELECT regexp_extract(URL, 'utm_source=([a-z]+)', 1) AS utm, COUNT(*) FROM hits WHERE URL LIKE '%utm_source=%' GROUP BY utm

@@ -250,7 +250,6 @@ SELECT people.source AS "people.source", COUNT(DISTINCT people.id) AS "people.co
 
 SELECT (DATE_FORMAT(orders.created_at, '%Y-%m')) AS "orders.created_month", COUNT(*) AS "orders.count" FROM orders GROUP BY 1 ORDER BY 1 DESC LIMIT 500
 
--- missing: DATE_FORMAT is not computed from released results
 SELECT (TO_CHAR(DATE_TRUNC('month', orders.created_at), 'YYYY-MM')) AS "orders.created_month", COUNT(*) AS "orders.count" FROM orders GROUP BY (DATE_TRUNC('month', orders.created_at)) ORDER BY 1 DESC FETCH NEXT 500 ROWS ONLY
 
 SELECT * FROM (SELECT *, DENSE_RANK() OVER (ORDER BY z___min_rank) AS z___pivot_row_rank FROM (SELECT *, MIN(n) OVER (PARTITION BY status) AS z___min_rank FROM (SELECT status, date_trunc('month', created_at) AS m, COUNT(*) AS n FROM orders GROUP BY 1, 2) ww) bb) aa WHERE z___pivot_row_rank <= 500
@@ -334,3 +333,43 @@ SELECT DISTINCT status FROM orders
 SELECT SUM(total) FROM orders TABLESAMPLE 10 PERCENT
 
 SELECT status, COUNT(*) FROM orders GROUP BY status LIMIT 10 OFFSET 1
+
+SELECT "public"."orders"."status" AS "status", COUNT(*) AS "count" FROM "public"."orders" WHERE ("public"."orders"."created_at" >= timestamp '2023-01-01 00:00:00' AND "public"."orders"."created_at" < timestamp '2024-01-01 00:00:00') GROUP BY "public"."orders"."status" ORDER BY "public"."orders"."status" ASC
+
+SELECT "source"."status" AS "status", AVG("source"."total") AS "avg" FROM (SELECT "orders"."status" AS "status", "orders"."total" AS "total" FROM "orders" WHERE "orders"."total" > 10) AS "source" GROUP BY "source"."status" ORDER BY "source"."status" ASC LIMIT 2000
+
+SELECT CAST(date_trunc('month', "orders"."created_at") AS date) AS "created_at", SUM("orders"."total") AS "sum" FROM "orders" GROUP BY CAST(date_trunc('month', "orders"."created_at") AS date) ORDER BY CAST(date_trunc('month', "orders"."created_at") AS date) ASC
+
+SELECT ((floor((("orders"."total" - 0.0) / 50.0)) * 50.0) + 0.0) AS "total", COUNT(*) AS "count" FROM "orders" GROUP BY ((floor((("orders"."total" - 0.0) / 50.0)) * 50.0) + 0.0) ORDER BY 1 ASC
+
+SELECT DATE_TRUNC('week', created_at) AS __timestamp, COUNT(DISTINCT user_id) AS "COUNT_DISTINCT(user_id)" FROM orders WHERE created_at >= '2023-01-01 00:00:00.000000' AND created_at < '2023-07-01 00:00:00.000000' GROUP BY DATE_TRUNC('week', created_at) ORDER BY "COUNT_DISTINCT(user_id)" DESC LIMIT 10000
+
+SELECT SUM("orders"."total") AS "sum:total:ok", YEAR("orders"."created_at") AS "yr:created_at:ok" FROM "orders" "orders" GROUP BY 2
+
+SELECT (CASE WHEN ("orders"."status" IN ('paid', 'open')) THEN 'active' ELSE 'other' END) AS "Group", (COUNT(DISTINCT "orders"."user_id")) AS "ctd:user_id:ok" FROM "orders" GROUP BY 1
+
+SELECT people.source AS "people.source", COALESCE(SUM(orders.total), 0) AS "orders.total_revenue", COUNT(DISTINCT orders.user_id) AS "orders.users" FROM orders LEFT JOIN people ON orders.user_id = people.id GROUP BY 1 ORDER BY 2 DESC FETCH NEXT 500 ROWS ONLY
+
+SELECT TO_CHAR(DATE_TRUNC('quarter', orders.created_at), 'YYYY-"Q"Q') AS q, COUNT(*) FROM orders GROUP BY 1 ORDER BY 1
+
+SELECT p.category, SUM(o.quantity) AS units, SUM(o.total) AS revenue, SUM(o.total) / NULLIF(SUM(o.quantity), 0) AS price FROM orders o JOIN products p ON p.id = o.product_id WHERE o.status = 'paid' GROUP BY p.category ORDER BY revenue DESC LIMIT 20
+
+SELECT status, SUM(CASE WHEN EXTRACT(YEAR FROM created_at) = 2022 THEN total END) AS y2022, SUM(CASE WHEN EXTRACT(YEAR FROM created_at) = 2023 THEN total END) AS y2023 FROM orders GROUP BY status
+
+SELECT month, revenue, revenue - LAG(revenue) OVER (ORDER BY month) AS delta, (revenue / LAG(revenue) OVER (ORDER BY month) - 1) * 100 AS growth FROM (SELECT date_trunc('month', created_at) AS month, SUM(total) AS revenue FROM orders WHERE created_at >= DATE '2023-01-01' AND created_at < DATE '2024-01-01' GROUP BY 1) m ORDER BY month
+
+SELECT source, COUNT(*) AS users, AVG(orders_n) AS avg_orders FROM (SELECT p.id, p.source, COUNT(o.id) AS orders_n FROM people p LEFT JOIN orders o ON o.user_id = p.id GROUP BY p.id, p.source) u GROUP BY source
+
+SELECT AVG(rating) AS stars, COUNT(*) AS reviews, COUNT(*) FILTER (WHERE rating = 5) AS fives FROM reviews WHERE product_id IN (SELECT id FROM products WHERE category = 'Gizmo')
+
+SELECT CASE WHEN age < 18 THEN 'minor' WHEN age BETWEEN 18 AND 34 THEN 'young' WHEN age BETWEEN 35 AND 64 THEN 'mid' ELSE 'senior' END AS seg, COUNT(*) FROM people WHERE age IS NOT NULL GROUP BY seg
+
+SELECT state, COUNT(*) AS n FROM people GROUP BY state HAVING COUNT(*) > 50 ORDER BY n DESC LIMIT 15
+
+SELECT COUNT(*) FROM people WHERE lower(email) LIKE '%@gmail.com'
+
+SELECT split_part(email, '@', 2) AS domain, COUNT(*) FROM people GROUP BY domain ORDER BY 2 DESC LIMIT 10
+
+SELECT to_char(created_at, 'YYYY-MM') AS ym, COUNT(*) AS n, SUM(COUNT(*)) OVER (ORDER BY to_char(created_at, 'YYYY-MM')) AS running FROM orders WHERE created_at >= '2023-01-01' AND created_at < '2023-07-01' GROUP BY 1
+
+SELECT quantile_cont(total, 0.5) FILTER (WHERE status = 'paid') AS paid_median FROM orders

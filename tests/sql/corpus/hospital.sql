@@ -200,7 +200,6 @@ SELECT year(admitted) AS y, week(admitted) AS w, COUNT(*) AS n FROM stays WHERE 
 
 SELECT ward, bed_days, bed_days / SUM(bed_days) OVER () AS share FROM (SELECT ward, SUM(days) AS bed_days FROM stays GROUP BY ward) x
 
--- missing: A join without an equality between its two sides is not answered
 SELECT d::date AS day, COUNT(*) AS in_house FROM generate_series(DATE '1995-01-01', DATE '1995-01-14', INTERVAL 1 DAY) AS g(d) JOIN stays ON admitted <= d AND discharged > d GROUP BY 1 ORDER BY 1
 
 SELECT patients_with, COUNT(*) FROM (SELECT patient_id, COUNT(DISTINCT diagnosis) AS patients_with FROM stays GROUP BY patient_id) x GROUP BY 1
@@ -244,3 +243,44 @@ SELECT ward, diagnosis, COUNT(*) FILTER (urgent) AS urgent, COUNT(*) AS n FROM s
 FROM stays SELECT ward, COUNT(*) GROUP BY ward
 
 SELECT ward, SUM(cost) FROM stays WHERE patient_id IN (SELECT id FROM patients WHERE sex = 'F') GROUP BY ward
+
+SELECT ward, COUNT(*) FILTER (WHERE urgent) * 100.0 / NULLIF(COUNT(*), 0) AS pct_urgent FROM stays GROUP BY ward ORDER BY pct_urgent DESC
+
+SELECT CASE WHEN days <= 1 THEN '0-1' WHEN days <= 3 THEN '2-3' WHEN days <= 7 THEN '4-7' ELSE '8+' END AS los_band, COUNT(*) AS stays, AVG(cost) AS avg_cost FROM stays GROUP BY los_band ORDER BY MIN(days)
+
+SELECT date_trunc('month', admitted) AS m, COUNT(*) AS admissions, COUNT(DISTINCT patient_id) AS patients FROM stays WHERE admitted BETWEEN '1995-01-01' AND '1995-12-31' GROUP BY 1 ORDER BY 1
+
+SELECT p.sex, s.diagnosis, COUNT(*) AS n, ROUND(AVG(s.days), 1) AS alos, ROUND(STDDEV(s.days), 1) AS sd FROM stays s INNER JOIN patients p ON p.id = s.patient_id GROUP BY p.sex, s.diagnosis HAVING COUNT(*) >= 10
+
+SELECT COUNT(DISTINCT patient_id) FROM stays WHERE discharged IS NULL
+
+SELECT FLOOR(DATE_DIFF('year', p.birth_date, s.admitted) / 10) * 10 AS age_decade, COUNT(*) FROM stays s JOIN patients p ON s.patient_id = p.id GROUP BY 1 ORDER BY 1
+
+WITH readm AS (SELECT patient_id, admitted, LAG(discharged) OVER (PARTITION BY patient_id ORDER BY admitted) AS prev FROM stays) SELECT COUNT(*) FILTER (WHERE date_diff('day', prev, admitted) <= 30) AS readmitted, COUNT(*) AS all_stays FROM readm
+
+SELECT w.building, s.diagnosis, SUM(s.cost) AS cost, SUM(SUM(s.cost)) OVER (PARTITION BY w.building) AS building_cost FROM stays s JOIN wards w USING (ward) GROUP BY w.building, s.diagnosis
+
+SELECT EXTRACT(ISODOW FROM admitted) AS dow, COUNT(*) AS n FROM stays WHERE ward IN ('A', 'B') AND NOT urgent GROUP BY dow ORDER BY dow
+
+SELECT d.class, COUNT(DISTINCT s.patient_id) AS patients FROM prescriptions r JOIN stays s ON s.stay_id = r.stay_id JOIN drugs d ON d.drug = r.drug GROUP BY d.class ORDER BY patients DESC LIMIT 10
+
+SELECT ward, PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY days) AS median_los, PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY days) AS p90_los FROM stays GROUP BY ward
+
+SELECT COUNT(*) AS n FROM patients p WHERE EXISTS (SELECT 1 FROM stays s WHERE s.patient_id = p.id AND s.urgent) AND NOT EXISTS (SELECT 1 FROM stays s WHERE s.patient_id = p.id AND s.diagnosis = 'heart')
+
+SELECT n_stays, COUNT(*) AS patients FROM (SELECT patient_id, LEAST(COUNT(*), 5) AS n_stays FROM stays GROUP BY patient_id) t GROUP BY n_stays ORDER BY n_stays
+
+SELECT ward, diagnosis, COUNT(*) AS n, RANK() OVER (PARTITION BY ward ORDER BY COUNT(*) DESC) AS r FROM stays GROUP BY ward, diagnosis QUALIFY r = 1
+
+SELECT strftime(admitted, '%Y-W%V') AS wk, COUNT(*) FROM stays GROUP BY wk ORDER BY wk
+
+SELECT ward, AVG(days) - (SELECT AVG(days) FROM stays) AS diff FROM stays GROUP BY ward
+
+SELECT SUM(CASE WHEN diagnosis = 'flu' THEN 1 ELSE 0 END)::float / COUNT(*) AS flu_rate FROM stays WHERE extract(month FROM admitted) IN (12, 1, 2)
+
+-- refused: a number of days already
+SELECT EXTRACT(DAY FROM (discharged - admitted)) AS los, COUNT(*) FROM stays GROUP BY 1
+
+SELECT first_ward, COUNT(*) AS patients FROM (SELECT patient_id, FIRST_VALUE(ward) OVER (PARTITION BY patient_id ORDER BY admitted) AS first_ward, ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY admitted) AS rn FROM stays) q WHERE rn = 1 GROUP BY first_ward
+
+SELECT DISTINCT ward FROM stays ORDER BY ward

@@ -107,7 +107,6 @@ SELECT SUM(mrr) FILTER (WHERE ended_on IS NULL) AS active_mrr, COUNT(*) FILTER (
 -- refused: A float cannot be a group
 SELECT s.plan, p.list_price, COUNT(*) FROM subscriptions s JOIN plans p ON p.plan = s.plan GROUP BY s.plan, p.list_price
 
--- missing: LEFT JOIN is on equal columns, with conditions on its right side
 WITH months AS (SELECT unnest(generate_series(DATE '2022-01-01', DATE '2022-12-01', INTERVAL 1 MONTH)) AS m)
 SELECT m, COUNT(s.user_id) AS active FROM months LEFT JOIN subscriptions s ON s.started_on <= m AND (s.ended_on IS NULL OR s.ended_on > m) GROUP BY m ORDER BY m
 
@@ -156,3 +155,32 @@ SELECT CASE nth WHEN 1 THEN 'first' WHEN 2 THEN 'second' ELSE 'later' END AS whi
 
 WITH t AS (SELECT user_id, revenue, SUM(revenue) OVER (PARTITION BY user_id ORDER BY occurred_at) AS cumulative FROM events)
 SELECT COUNT(DISTINCT user_id) FROM t WHERE cumulative >= 100
+
+SELECT event_name, COUNT(DISTINCT user_id) AS users FROM events WHERE occurred_at >= CURRENT_DATE - INTERVAL '30 days' GROUP BY event_name
+
+SELECT COUNT(DISTINCT user_id) FILTER (WHERE event_name = 'view') AS s1, COUNT(DISTINCT user_id) FILTER (WHERE event_name = 'add_to_cart') AS s2, COUNT(DISTINCT user_id) FILTER (WHERE event_name = 'purchase') AS s3 FROM events
+
+WITH first_seen AS (SELECT user_id, MIN(date_trunc('month', occurred_at)) AS cohort FROM events GROUP BY user_id) SELECT f.cohort, date_diff('month', f.cohort, e.occurred_at) AS age, COUNT(DISTINCT e.user_id) AS users FROM events e JOIN first_seen f USING (user_id) GROUP BY 1, 2 ORDER BY 1, 2
+
+SELECT platform, AVG(n) AS events_per_user FROM (SELECT user_id, platform, COUNT(*) AS n FROM events GROUP BY user_id, platform) t GROUP BY platform
+
+SELECT u.plan, SUM(e.revenue) / COUNT(DISTINCT u.user_id) AS arpu FROM users u JOIN events e ON e.user_id = u.user_id GROUP BY u.plan
+
+SELECT plan, COUNT(*) AS churned FROM subscriptions WHERE ended_on IS NOT NULL AND ended_on - started_on < 90 GROUP BY plan
+
+-- missing: is not inside an aggregate
+SELECT COUNT(*) FROM users u WHERE u.signed_up_at::date NOT IN (SELECT started_on FROM subscriptions s WHERE s.user_id = u.user_id)
+
+SELECT country, COUNT(*) AS signups, ROUND(100.0 * COUNT(*) / SUM(COUNT(*)) OVER (), 2) AS share FROM users WHERE NOT is_internal GROUP BY country ORDER BY signups DESC
+
+SELECT json_extract_string(properties, '$.button') AS button, COUNT(*) FROM events WHERE event_name = 'view' GROUP BY 1
+
+SELECT date_trunc('day', occurred_at) AS d, COUNT(DISTINCT user_id) AS dau, COUNT(DISTINCT session_id) AS sessions FROM events WHERE occurred_at >= '2022-05-01' AND occurred_at < '2022-06-01' GROUP BY d
+
+SELECT SUM(mrr) AS mrr FROM subscriptions WHERE started_on <= DATE '2022-06-30' AND (ended_on IS NULL OR ended_on > DATE '2022-06-30')
+
+SELECT s.d, COUNT(*) FROM subscriptions JOIN (SELECT unnest(generate_series(DATE '2022-01-01', DATE '2022-06-01', INTERVAL 1 MONTH)) AS d) s ON started_on <= s.d AND COALESCE(ended_on, DATE '9999-12-31') > s.d GROUP BY s.d
+
+SELECT approx_quantile(duration_ms, 0.95) AS p95 FROM events WHERE platform = 'web'
+
+SELECT COUNT(*) FROM (SELECT user_id FROM events WHERE event_name = 'view' INTERSECT SELECT user_id FROM events WHERE event_name = 'purchase')

@@ -160,7 +160,6 @@ SELECT APPROX_QUANTILE(fare_amount, 0.5) AS p50 FROM trips
 
 SELECT v.name, COUNT(*) FROM trips t JOIN vendors v ON v.vendor = t.vendor WHERE pickup_at::date = '2022-05-01' GROUP BY v.name
 
--- missing: The type TIME is not answered
 SELECT COUNT(*) FROM trips WHERE pickup_at::time BETWEEN '07:00:00' AND '09:30:00'
 
 SELECT AVG(EPOCH(dropoff_at) - EPOCH(pickup_at)) / 60 AS minutes FROM trips
@@ -194,3 +193,39 @@ SELECT round(trip_distance) AS miles, avg(fare_amount), stddev_pop(fare_amount) 
 SELECT pickup_zone, COUNT(*) c FROM trips GROUP BY pickup_zone ORDER BY c DESC LIMIT 3
 
 SELECT DATE(pickup_at) AS d, payment_type, SUM(total_amount) AS s, SUM(SUM(total_amount)) OVER (PARTITION BY payment_type ORDER BY DATE(pickup_at)) AS cum FROM trips GROUP BY 1, 2
+
+SELECT date_part('hour', pickup_at) AS hr, AVG(fare_amount) AS fare, MEDIAN(trip_distance) AS dist FROM trips GROUP BY hr ORDER BY hr
+
+SELECT CASE dayofweek(pickup_at) WHEN 0 THEN 'Sun' WHEN 6 THEN 'Sat' ELSE 'Week' END AS d, COUNT(*) FROM trips GROUP BY 1
+
+SELECT payment_type, SUM(tip_amount) / SUM(fare_amount) AS tip_pct FROM trips GROUP BY payment_type
+
+SELECT z.borough, date_trunc('day', t.pickup_at)::DATE AS day, COUNT(*) AS trips FROM trips AS t LEFT JOIN zones AS z ON z.zone_id = t.pickup_zone WHERE t.pickup_at >= '2015-01-01' AND t.pickup_at < '2015-02-01' GROUP BY z.borough, day ORDER BY day
+
+SELECT COUNT(*) FROM trips WHERE pickup_zone = dropoff_zone
+
+SELECT width_bucket(trip_distance, 0, 20, 10) AS b, COUNT(*), MIN(trip_distance), MAX(trip_distance) FROM trips GROUP BY b ORDER BY b
+
+SELECT ROUND(fare_amount / 5) * 5 AS fare_bin, COUNT(*) AS count FROM trips WHERE fare_amount > 0 GROUP BY fare_bin ORDER BY fare_bin ASC
+
+SELECT vendor, COUNT(*) AS trips, COUNT(*) * 100.0 / SUM(COUNT(*)) OVER () AS pct FROM trips GROUP BY vendor
+
+WITH daily AS (SELECT CAST(pickup_at AS DATE) AS d, SUM(total_amount) AS revenue FROM trips WHERE pickup_at BETWEEN TIMESTAMP '2015-03-01' AND TIMESTAMP '2015-03-31' GROUP BY 1) SELECT d, revenue, AVG(revenue) OVER (ORDER BY d ROWS BETWEEN 6 PRECEDING AND CURRENT ROW) AS ma7 FROM daily ORDER BY d
+
+SELECT CORR(trip_distance, fare_amount) AS r, REGR_SLOPE(fare_amount, trip_distance) AS slope FROM trips WHERE trip_distance > 0
+
+SELECT riders, COUNT(*) FROM (SELECT rider_id, COUNT(*) AS riders FROM trips WHERE cab_type = 'green' GROUP BY rider_id HAVING COUNT(*) >= 2) x GROUP BY riders
+
+SELECT v.name, AVG(t.passenger_count) FROM trips t JOIN vendors v ON v.vendor = t.vendor WHERE t.passenger_count BETWEEN 1 AND 6 GROUP BY v.name
+
+SELECT COUNT(*) FROM trips WHERE extract(hour FROM pickup_at) >= 22 OR extract(hour FROM pickup_at) < 5
+
+SELECT to_char(pickup_at, 'Day') AS weekday, AVG(total_amount) AS avg_total FROM trips GROUP BY 1
+
+SELECT quantile_cont(fare_amount, 0.25) AS q1, quantile_cont(fare_amount, 0.75) AS q3, quantile_cont(fare_amount, 0.75) - quantile_cont(fare_amount, 0.25) AS iqr FROM trips
+
+SELECT COUNT(*) FROM trips WHERE pickup_at::time >= '22:00'
+
+SELECT AVG(gap) FROM (SELECT date_diff('hour', LAG(pickup_at) OVER (PARTITION BY rider_id ORDER BY pickup_at), pickup_at) AS gap FROM trips) g WHERE gap BETWEEN 0 AND 720
+
+SELECT borough, payment_type, COUNT(*) AS n FROM trips JOIN zones ON pickup_zone = zone_id WHERE borough <> 'Queens' GROUP BY ROLLUP (borough, payment_type)

@@ -41,7 +41,7 @@ def asked(name: str, place: Path) -> Iterator[Curator]:
 def outcome(curator: Curator, query: Written) -> str:
     """ "answered", or the refusal."""
     try:
-        curator.sql(query.text, epsilon=1)
+        curator.sql(query.text, epsilon=1, delta=1e-6)
     except InvalidQuery as refusal:
         return str(refusal)
     return "answered"

@@ -124,6 +124,12 @@ QUERIES = [
     "SELECT COUNT(*) FROM labs a JOIN labs b USING (patient_id)",
     f"SELECT COUNT(*) {V} JOIN labs l USING (patient_id)",
     "SELECT COUNT(*) FROM labs a JOIN labs b ON a.visit = b.visit",
+    # beside each value of a list
+    f"SELECT d, COUNT(*), SUM(days) {V} JOIN generate_series(0, 3) AS g(d) ON v.days >= d GROUP BY d",
+    f"SELECT d, COUNT(*), COUNT(DISTINCT p.id) {P} JOIN visits v {ON}, generate_series(1, 2) AS g(d) WHERE p.age > d GROUP BY d",
+    "SELECT lo, AVG(l.n), COUNT(*) FROM (VALUES (-5, 0), (-1, 5)) AS r(lo, hi) LEFT JOIN labs l ON l.n BETWEEN lo AND hi "
+    "GROUP BY lo",
+    f"SELECT COUNT(*) FROM (SELECT v.patient_id, d {V}, generate_series(1, 2) AS g(d)) x JOIN patients p ON p.id = x.patient_id",
     # public tables
     "SELECT floor, COUNT(*), SUM(days) FROM visits NATURAL JOIN wards GROUP BY floor",
     "SELECT w.floor, COUNT(*) FROM wards w LEFT JOIN visits v ON v.ward = w.ward GROUP BY 1",

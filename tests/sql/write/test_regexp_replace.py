@@ -16,6 +16,17 @@ from deniable.units import Unit
 from tests.sql.engines.real import ENGINES, opened, rows
 
 TEXTS = [
+    *(
+        "https://www.a.de/x",
+        "https://www./x",
+        "http://www.www.b/",
+        "https://wwwa/",
+        "aab",
+        "ab/",
+        "abab/x",
+        "ab/x\ny",
+    ),
+    *("aaab", "aaaaab", "b", "abb/", "ba", "zz", "xyz"),
     *("", "a", "aa", "aaa", "ab", "J45.0", "x@example.com", "@", "a@b@c", "https://a.de/x?q=1", "http://b/"),
     *(
         "line\nbreak 7",
@@ -54,6 +65,12 @@ CASES = [
     ("(a)?a", r"<\1>", "g"),
     ("[a-z]*a", "-", "g"),
     (r"[\😀\-]", "x", "g"),
+    # one part that may end where the next begins, of a whole text
+    (r"^https?://(?:www\.)?([^/]+)/.*$", r"\1", ""),
+    ("^(ab)?([a-z]+)/.*$", r"\1|\2", ""),
+    ("^a?(a+)(b?)$", r"\1|\2", ""),
+    ("^(a{0,3})([ab]+)$", r"\1|\2", ""),
+    ("^([a-z]?)([a-z])$", r"\1|\2", ""),
 ]
 SCHEMA = Schema((TableInfo("t", (ColumnInfo("p", types.INTEGER), ColumnInfo("x", types.TEXT)), unit="p"),))
 
@@ -96,6 +113,10 @@ def test_all_engines_replace_what_python_replaces(kind: str) -> None:
         ("regexp_replace(x, '', 'b')", "nothing that must be there"),
         ("regexp_replace(x, 'a|ab', 'b')", "alternatives"),
         ("regexp_replace(x, '.*b?b', 'b')", "may end where the next one begins"),
+        ("regexp_replace(x, '^(ab)?(ab)?[ab]+$', 'b')", "may end where the next one begins"),
+        ("regexp_replace(x, '^((?:ab)?[ab]+)/?(.+)$', 'b')", "may end where the next one begins"),
+        ("regexp_replace(x, '^.*[0-9]+x$', 'b')", "may end where the next one begins"),
+        ("regexp_replace(x, '^(ab)?[ab]+', 'b')", "may end where the next one begins"),
         (r"regexp_replace(x, '(a)', '\2')", "It has 1 brackets"),
         (r"regexp_replace(x, 'a', '\0')", "It has 0 brackets"),
         (r"regexp_replace(x, 'a', '\')", "A backslash is written twice"),

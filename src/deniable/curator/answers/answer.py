@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import importlib
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -142,10 +143,18 @@ class Answer(Release[pa.Table]):
         return f"ε = {short_up(self.epsilon)}{at}, paid by entry {seq} of the ledger"
 
     @property
+    def _has_margins(self) -> bool:
+        """Whether a ± is said of any number."""
+        ends = (
+            end for table in (self.low, self.high) for column in table.columns for end in column.to_pylist()
+        )
+        return any(end is not None and math.isfinite(end) for end in ends)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What to know before quoting a number."""
         notes = []
-        if self.low.column_names:
+        if self._has_margins:
             notes.append(
                 f"± holds with probability {self.confidence:.6g} for each number by itself. "
                 f"{LEFT_OUT if self.bounding is None else CLAMPED}"

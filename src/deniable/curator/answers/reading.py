@@ -125,7 +125,8 @@ def _undefined(query: Query) -> list[str]:
     if names:
         columns = ", ".join(dict.fromkeys(names))
         return [
-            f"{columns}: rows where a logarithm (of 0 or less) or a root (of less than 0) is not defined are left out."
+            f"{columns}: rows where a logarithm (of 0 or less) or a root (of less than 0) is not defined "
+            "are left out."
         ]
     return []
 

@@ -13,7 +13,7 @@ from sqlglot import expressions as exp
 
 from deniable.errors import InvalidQuery
 from deniable.sql.after.arithmetic import NOISE, SLOPE, START, OwnNoise
-from deniable.sql.after.closed import Closed
+from deniable.sql.after.closed import Closed, duckdb_text
 from deniable.sql.after.companions import HIGH, LOW, AnswerColumn, AnswerColumns, annotated
 from deniable.sql.after.reach import Reach, level
 from deniable.sql.after.release import ReleasedBlock
@@ -49,7 +49,7 @@ class Afterwards:
 
     @cached_property
     def text(self) -> str:
-        return self.tree.sql(dialect="duckdb", comments=False)
+        return duckdb_text(self.tree)
 
     @cached_property
     def _with_ends(self) -> tuple[str, AnswerColumns | None]:
@@ -59,7 +59,7 @@ class Afterwards:
         """With the ends of all numbers; `like` are, by block, the columns whose cells have one noise each."""
         names = {table_name(i): _columns(i, query, like[i]) for i, query in enumerate(self.blocks)}
         tree, columns = annotated(self.tree, names)
-        return tree.sql(dialect="duckdb", comments=False), columns
+        return duckdb_text(tree), columns
 
     # -------------------------------------------------------------------------------------- before the charge
 
@@ -67,10 +67,10 @@ class Afterwards:
     def schema(self) -> pa.Schema:
         """Names and types of the answer's columns, from tables without rows. What cannot be run is refused
         here, before anything is charged."""
-        tables = {table_name(i): _empty(query) for i, query in enumerate(self.blocks)}
+        tables, text = {table_name(i): _empty(query) for i, query in enumerate(self.blocks)}, self.text
         try:
             with Closed(tables) as database:
-                return database.answer(self.text).schema
+                return database.answer(text).schema
         except InvalidQuery as refusal:
             refuse(str(refusal))
 

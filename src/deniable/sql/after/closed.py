@@ -9,15 +9,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import reduce
+from itertools import groupby
 from typing import NoReturn
 
 import duckdb
 import pyarrow as pa
+from sqlglot import ErrorLevel
+from sqlglot import expressions as exp
+from sqlglot.errors import UnsupportedError
 
 from deniable.errors import InvalidQuery
+from deniable.sql.date_formats import pieces
 from deniable.sql.dialects import DUCKDB
 from deniable.sql.engines.duckdb import CLOSED
 from deniable.sql.read.names import fold
+from deniable.sql.read.parse import refuse
+from deniable.sql.read.times.date_formats import by_to_char
 
 SECONDS = 10.0
 MEMORY = "512MB"
@@ -157,3 +165,38 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
         return column.cast(kind)
     except pa.ArrowInvalid:
         _refuse("has a whole number that 64 bits do not hold. Write CAST(… AS DOUBLE).")
+
+
+def duckdb_text(tree: exp.Expr) -> str:
+    """What DuckDB runs over released tables. What has no words there is refused, not left out."""
+    try:
+        return tree.transform(_said).sql(dialect="duckdb", comments=False, unsupported_level=ErrorLevel.RAISE)
+    except UnsupportedError:
+        refuse(
+            "A function of this query has an argument that is not read over released results.",
+            "Leave it out.",
+        )
+
+
+def _said(node: exp.Expr) -> exp.Expr:
+    """to_char(x, 'YYYY-"Q"Q') by what DuckDB has: strftime(x, '%Y-Q') || quarter(x)."""
+    form = node.args.get("format")
+    if not isinstance(node, exp.ToChar) or not isinstance(form, exp.Literal):
+        return node
+    runs = groupby(pieces(by_to_char(str(form.this))), key=lambda piece: piece if _is_foreign(piece) else "")
+    texts = [_piece(node.this, foreign or "".join(run)) for foreign, run in runs]
+    text = reduce(lambda a, b: exp.DPipe(this=a, expression=b), texts)
+    return exp.Paren(this=text)
+
+
+def _is_foreign(piece: str) -> bool:
+    """Whether it is a code of ours that DuckDB does not know."""
+    return piece == "%q" or piece.startswith("%^")
+
+
+def _piece(of: exp.Expr, form: str) -> exp.Expr:
+    if form == "%q":
+        return exp.cast(exp.Anonymous(this="quarter", expressions=[of.copy()]), "text")
+    if _is_foreign(form):
+        return exp.Upper(this=_piece(of, form.replace("^", "")))
+    return exp.Anonymous(this="strftime", expressions=[of.copy(), exp.Literal.string(form)])

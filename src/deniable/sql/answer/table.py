@@ -214,11 +214,11 @@ def _array(cells: Sequence[Cell], of: Type) -> pa.Array:
 
 
 def _ends(cells: Sequence[Cell], column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """The intervals of a column, widened to the numbers it shows: a count is rounded to a whole one, which may
-    lie outside an interval that ends at the count before."""
-    shown = np.array([math.nan if number is None else float(number) for number in column.to_pylist()], float)
+    """The intervals of a column, widened to the numbers it shows: a count is rounded to a whole one, which
+    may lie outside an interval that ends at the count before."""
+    numbers = np.array([math.nan if each is None else float(each) for each in column.to_pylist()], float)
     low, high = (np.array(ends, float) for ends in ([c.low for c in cells], [c.high for c in cells]))
-    return np.where(shown < low, shown, low), np.where(shown > high, shown, high)
+    return np.where(numbers < low, numbers, low), np.where(numbers > high, numbers, high)
 
 
 def _left_out(

@@ -7,17 +7,17 @@ that a later version of the parser cannot let a new construct through.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NoReturn
 
 import sqlglot
+from sqlglot import Token, TokenType
 from sqlglot import expressions as exp
 from sqlglot.errors import ParseError, TokenError
 
 from deniable.errors import InvalidQuery
 from deniable.sql import functions
 from deniable.sql.read import hints
-from deniable.sql.read.argument_counts import excess
 from deniable.sql.read.rewrites import rewritten
 
 MAX_BYTES = 64 * 1024
@@ -123,9 +123,46 @@ def _check_text(text: str) -> None:
     except TokenError:
         refuse("The query could not be read: a quote or comment is not closed, or a character means nothing.")
     _check_tokens([token.text.upper() for token in tokens])
-    if surplus := excess(tokens):
-        name, most, given = surplus
-        refuse(f"{name} takes at most {most} arguments, got {given}.", "Leave the others out.")
+    if surplus := _excess(tokens):
+        name, most, count = surplus
+        refuse(f"{name} takes at most {most} arguments, got {count}.", "Leave the others out.")
+
+
+# fmt: off
+_MOST_ARGUMENTS = {
+    "REGEXP_REPLACE": 4, "REGEXP_EXTRACT": 4, "REGEXP_MATCHES": 3, "DATE_DIFF": 3, "DATEDIFF": 3,
+    "DATE_SUB": 3, "SPLIT_PART": 3, "LPAD": 3, "RPAD": 3, "DATE_TRUNC": 2, "ROUND": 2, "SUBSTR": 3,
+    "SUBSTRING": 3, "LEFT": 2, "RIGHT": 2, "QUANTILE_CONT": 2, "QUANTILE_DISC": 2, "QUANTILE": 2,
+    "STRFTIME": 2, "STRPTIME": 2, "TO_CHAR": 2, "MAKE_DATE": 3,
+    "MOD": 2, "LENGTH": 1, "GENERATE_SERIES": 3, "COUNT_IF": 1, "JSON_EXTRACT_STRING": 2,
+}
+# fmt: on
+_OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
+_CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
+
+
+def _excess(tokens: Sequence[Token]) -> tuple[str, int, int] | None:
+    """The first function that has more arguments than it takes, which the parser would drop: its name, how
+    many it takes and how many it has."""
+    for name, count in _calls(tokens):
+        if count > _MOST_ARGUMENTS.get(name, count):
+            return name, _MOST_ARGUMENTS[name], count
+    return None
+
+
+def _calls(tokens: Sequence[Token]) -> Iterator[tuple[str, int]]:
+    """Each bracket with the word before it, and how many parts it has."""
+    open_brackets: list[tuple[str, int]] = []
+    before = ""
+    for token in tokens:
+        if token.token_type in _OPENING:
+            open_brackets.append((before, 1))
+        elif token.token_type in _CLOSING and open_brackets:
+            yield open_brackets.pop()
+        elif token.token_type is TokenType.COMMA and open_brackets:
+            name, parts = open_brackets.pop()
+            open_brackets.append((name, parts + 1))
+        before = "" if token.token_type is TokenType.STRING else token.text.upper()
 
 
 _INSTEAD = {

@@ -148,13 +148,7 @@ class _Answer:
             return (tuple(sorted({self._key(item) for item in values})),)
         parts = [self._element(element) for element in _elements(group)]
         grouping_sets = tuple(tuple(sorted(set(sum(choice, ())))) for choice in product(*parts))
-        if len(grouping_sets) > MAX_SETS:
-            refuse(f"Expected at most {MAX_SETS} grouping sets, got {len(grouping_sets)}.")
-        if len(set(grouping_sets)) < len(grouping_sets):
-            refuse(
-                "GROUP BY lists a grouping set twice, so every row of it would come twice.",
-                "Write each set once in GROUPING SETS, and no column twice in ROLLUP or CUBE.",
-            )
+        _check_sets(grouping_sets)
         return grouping_sets
 
     def _element(self, node: exp.Expr) -> list[tuple[int, ...]]:
@@ -355,6 +349,16 @@ def _unlike(name: str, names: Set[str]) -> str:
 def _is_all(group: exp.Expr | None) -> bool:
     """GROUP BY ALL: by every item that is no aggregate."""
     return group is not None and bool(group.args.get("all"))
+
+
+def _check_sets(grouping_sets: tuple[tuple[int, ...], ...]) -> None:
+    if len(grouping_sets) > MAX_SETS:
+        refuse(f"Expected at most {MAX_SETS} grouping sets, got {len(grouping_sets)}.")
+    if len(set(grouping_sets)) < len(grouping_sets):
+        refuse(
+            "GROUP BY lists a grouping set twice, so every row of it would come twice.",
+            "Write each set once in GROUPING SETS, and no column twice in ROLLUP or CUBE.",
+        )
 
 
 def _elements(group: exp.Expr | None) -> list[exp.Expr]:

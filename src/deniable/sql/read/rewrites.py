@@ -3,6 +3,9 @@ tree."""
 
 from __future__ import annotations
 
+import re
+
+import sqlglot
 from sqlglot import expressions as exp
 
 from deniable.sql.read.regressions import expanded
@@ -14,18 +17,28 @@ MOST_NODES = 20_000
 def rewritten(tree: exp.Expr) -> exp.Expr:
     """The same query in fewer words."""
     expanded(tree)
+    _since_midnight(tree)
     for node in list(tree.find_all(exp.Corr, exp.CovarPop)):
         if not isinstance(node.parent, (exp.Filter, exp.Window)):
             node.replace(_together(node))
     for cast in list(tree.find_all(exp.Cast)):
         if cast.to.is_type("interval") and isinstance(cast.this, exp.Literal):
             cast.replace(exp.Interval(this=cast.this.copy()))
+    for fetch in list(tree.find_all(exp.Fetch)):
+        _without_fetch(fetch)
     for select in list(tree.find_all(exp.Select)):
         _without_names(select)
         _without_unnest(select)
         _without_lateral(select)
     _name_series(tree)
     return tree
+
+
+def _without_fetch(fetch: exp.Fetch) -> None:
+    """FETCH NEXT 5 ROWS ONLY is LIMIT 5; with ties or in percent it is something else."""
+    options, count = fetch.args.get("limit_options"), fetch.args.get("count")
+    if count is not None and options is not None and not any(map(options.args.get, ("percent", "with_ties"))):
+        fetch.replace(exp.Limit(expression=count.copy()))
 
 
 def _without_names(select: exp.Select) -> None:
@@ -152,3 +165,47 @@ def _together(node: exp.Expr) -> exp.Expr:
 def _where_both(value: exp.Expr, other: exp.Expr) -> exp.Expr:
     there = exp.Not(this=exp.Is(this=exp.Paren(this=other.copy()), expression=exp.Null()))
     return exp.Case(ifs=[exp.If(this=there, true=exp.Paren(this=value.copy()))])
+
+
+# ------------------------------------------------------------------------------------------------ times of day
+
+
+_CLOCK = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9])(?:\.([0-9]{1,6}))?)?")
+_SINCE_MIDNIGHT = sqlglot.parse_one("date_diff('microsecond', date_trunc('day', _x), _x)", read="duckdb")
+_SIDES = ("this", "expression", "low", "high")
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between)
+
+
+def _since_midnight(tree: exp.Expr) -> None:
+    """seen::time BETWEEN '07:00' AND '09:30': in microseconds since midnight. All but one are literals; other
+    comparisons are left to be refused."""
+    for node in list(tree.find_all(*_COMPARISONS)):
+        sides = [side for part in _SIDES if (side := node.args.get(part)) is not None]
+        numbers = [_microseconds(side) for side in sides]
+        if numbers.count(None) == 1 and _is_time(sides[numbers.index(None)]):
+            for side, number in zip(sides, numbers, strict=True):
+                side.replace(_written(side, number))
+
+
+def _written(side: exp.Expr, number: int | None) -> exp.Expr:
+    if number is not None:
+        return exp.Literal.number(number)
+    since = _SINCE_MIDNIGHT.copy()
+    for column in list(since.find_all(exp.Column)):
+        column.replace(side.this.copy())
+    return since
+
+
+def _is_time(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Cast) and node.to.is_type("time")
+
+
+def _microseconds(node: exp.Expr) -> int | None:
+    literal = node.this if _is_time(node) else node
+    if not isinstance(literal, exp.Literal) or not literal.is_string:
+        return None
+    clock = _CLOCK.fullmatch(str(literal.this))
+    if clock is None:
+        return None
+    hours, minutes, seconds, fraction = (part or "0" for part in clock.groups())
+    return ((int(hours) * 60 + int(minutes)) * 60 + int(seconds)) * 10**6 + int(fraction.ljust(6, "0"))

@@ -46,8 +46,9 @@ rows is left out, a group's total is off by UNEVEN·√s of its rows, if it stan
 (the fewer people a cut falls on, the less evenly), and a mean by UNEVEN·s of half its range. (Fitted on
 visits by patient, a census by weight and generated rides by driver, s from .001 to .8.)"""
 SMALL_GROUPS = 2
-"""Groups are not of one size, and the noise of a mean goes by 1/n: over groups its mean is larger than that of a
-group of the mean size. (9.0, 3.6 and 1.0 times on the three tables; 3 leaves out too much of their counts.)"""
+"""Groups are not of one size, and the noise of a mean goes by 1/n: over groups its mean is larger than that
+of a group of the mean size. (9.0, 3.6 and 1.0 times on the three tables; with 3 for all, too much of their
+counts is left out.)"""
 
 
 @dataclass(frozen=True)

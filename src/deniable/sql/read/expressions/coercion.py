@@ -145,7 +145,10 @@ def a_text(expr: Expr, where: str) -> Expr:
 
 def a_time(expr: Expr, where: str) -> Expr:
     if expr.type.kind not in TIMES:
-        refuse(f"{where} expects a DATE or TIMESTAMP, got {types.name(expr.type)}.", "Use CAST(x AS DATE).")
+        way_out = "Use CAST(x AS DATE)."
+        if expr.type.kind is Kind.INTEGER:
+            way_out = "A difference of dates is a number of days already."
+        refuse(f"{where} expects a DATE or TIMESTAMP, got {types.name(expr.type)}.", way_out)
     return expr
 
 

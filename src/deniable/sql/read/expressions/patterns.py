@@ -62,7 +62,10 @@ def part_pattern(given: str, group: int) -> tuple[str, int]:
     there are no alternatives, and what may match more or less of a text cannot begin what follows it. So as
     many as can be are taken, for with fewer the next character is one that nothing which follows begins
     with. Or only one part may match more or less: then the first way, which takes as much of it as it can,
-    is the longest."""
+    is the longest. Or only one part, of a few characters at most, may end where the next one begins, and the
+    pattern is of a whole text (`^…$`): how much of that part is taken then says all the rest; RE2 and Java
+    take as much of it as they can, and so does PostgreSQL: its matches are all of one length, and among these
+    an earlier part is longest first (its manual, 9.7.3.5)."""
     if len(given) > 256:
         refuse("A pattern has at most 256 characters.")
     reader = _Reader(given, fold=False, one_way=True)
@@ -130,7 +133,8 @@ class _Reader:
 
     def __init__(self, given: str, fold: bool, *, one_way: bool = False) -> None:
         self.rest, self.fold, self.pieces, self.one_way = given, fold, 0, one_way
-        self.opened, self.varying, self.shares = 0, 0, False
+        self.opened, self.varying = 0, 0
+        self.sharing, self.shares_endlessly, self.ends = 0, False, set[str]()
         self.brackets: list[int] = []
         """The numbers, among all that are written anew, of those that the pattern counts."""
 
@@ -139,7 +143,8 @@ class _Reader:
         piece = self.choice(outer=True)
         if self.rest:
             _refuse("a bracket that is not opened")
-        if self.shares and self.varying > 1:
+        whole_text = self.ends == {"^", "$"} and self.sharing == 1 and not self.shares_endlessly
+        if self.sharing and self.varying > 1 and not whole_text:
             _refuse("a part that may end where the next one begins, of which a part is to be taken,")
         return piece
 
@@ -162,13 +167,18 @@ class _Reader:
 
     def sequence(self, *, outer: bool) -> _Piece:
         pieces: list[_Piece] = []
+        varying = []
         while self.rest and self.rest[0] not in "|)":
+            before = self.varying
             pieces.append(self.piece(first=not pieces, outer=outer))
+            varying.append(self.varying - before)
             self.pieces += 1
             if self.pieces > MOST:
                 _refuse("so many pieces")
         if self.one_way:
-            self.shares |= _shares(pieces)
+            for at in _shared(pieces):
+                self.sharing += varying[at]
+                self.shares_endlessly |= pieces[at].endless
         else:
             _check_repetitions(pieces)
         return _Piece(
@@ -183,8 +193,10 @@ class _Reader:
         sign = self.take()
         match sign:
             case "^" if first and outer:
+                self.ends.add(sign)
                 return _Piece("^", frozenset(), empty=True)
             case "$" if outer and self.rest[:1] in ("", "|"):
+                self.ends.add(sign)
                 return _Piece("$", frozenset(), empty=True)
             case "^" | "$":
                 _refuse(f"{sign} inside it")
@@ -299,10 +311,10 @@ def _following(pieces: list[_Piece]) -> frozenset[int]:
     return first
 
 
-def _shares(pieces: list[_Piece]) -> bool:
-    """Whether a part may end where the next one begins. If none does, nothing is tried twice from one
+def _shared(pieces: list[_Piece]) -> list[int]:
+    """The parts that may end where the next one begins. If none does, nothing is tried twice from one
     place, so that the repetitions may be many."""
-    return any(piece.loose & _following(pieces[at + 1 :]) for at, piece in enumerate(pieces))
+    return [at for at, piece in enumerate(pieces) if piece.loose & _following(pieces[at + 1 :])]
 
 
 def _check_repetitions(pieces: list[_Piece]) -> None:

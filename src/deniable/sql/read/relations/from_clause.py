@@ -24,6 +24,7 @@ from deniable.sql.read.expressions.translator import Translator
 from deniable.sql.read.names import Field, Scope, domain, fold
 from deniable.sql.read.parse import PARTS, refuse, refuse_node, shown
 from deniable.sql.read.relations.joins import Meeting, apart, bounded_readings, conjuncts, pairs_of
+from deniable.sql.read.relations.listed_joins import crossed
 from deniable.sql.read.relations.own_windows import with_windows
 from deniable.sql.read.relations.per_unit import has_aggregate, per_unit, plain
 from deniable.sql.read.relations.public_subqueries import read_public
@@ -151,7 +152,8 @@ def _met(sources: Sources, chains: list[Scope], conditions: list[exp.Expr]) -> t
         free = [i for i, (m, _) in enumerate(meetings) if m.obstacle(sources.unit) is None]
         at = free[0] if free else next((i for i, (m, _) in enumerate(meetings) if m.pairs), 0)
         meeting, parts = meetings[at]
-        scope, waiting = meeting.joined(sources.unit), waiting[:at] + waiting[at + 1 :]
+        product = crossed(meeting, sources.unit)
+        scope, waiting = product or meeting.joined(sources.unit), waiting[:at] + waiting[at + 1 :]
         equalities += parts
     return scope, equalities
 
@@ -336,8 +338,9 @@ def _join(sources: Sources, left: Scope, node: exp.Join) -> Scope:
         return Meeting(left, right, pairs, kind, names).joined(sources.unit)
     left, right, parts = _computed(left, right, conjuncts(node.args.get("on")))
     pairs, rest = pairs_of(left, right, parts)
-    if kind is JoinKind.INNER:
-        scope = Meeting(left, right, pairs).joined(sources.unit)
+    product = crossed(Meeting(left, right, pairs, kind), sources.unit)
+    if kind is JoinKind.INNER or product is not None:
+        scope = product or Meeting(left, right, pairs).joined(sources.unit)
         for part in rest:
             scope = _filter(scope, condition(scope.rows, part, "ON"))
         return scope

@@ -44,8 +44,8 @@ class Obstacle:
 
 NO_EQUALITY = Obstacle(
     "A join without an equality between its two sides is not answered.",
-    "Use JOIN … ON a.x = b.x; for each of a few days or edges write COUNT(*) FILTER (WHERE x <= DATE "
-    "'2026-01-01').",
+    "Use JOIN … ON a.x = b.x; a generate_series(…) or VALUES that the query writes out is joined by any "
+    "condition.",
 )
 
 

@@ -328,7 +328,10 @@ def data_type(node: exp.DataType) -> Type:
             refuse("Expected DECIMAL of at most 18 digits.", "Use DECIMAL(18, s) or DOUBLE.")
         return types.decimal(scale)
     if kind == "TIME":
-        refuse("The type TIME is not answered.", "Compare extract(hour FROM x) with a number.")
+        refuse(
+            "The type TIME is answered beside literals only.",
+            "Write x::time >= '07:30', or compare extract(hour FROM x) with a number.",
+        )
     if kind not in _TYPES:
         refuse(
             f"The type {kind} is not answered.",
