@@ -93,17 +93,19 @@ def _rests_on(loss: Loss) -> Iterator[str]:
             yield sentence
 
 
+def _at_most(node: Sampled | CappedSample) -> str:
+    if isinstance(node, CappedSample):
+        return f", and there are at most {node.rows:,} records"
+    return ""
+
+
 def _taken_for_granted(node: Loss) -> str | None:
     match node:
         case Sampled(_, _, scheme, _) if scheme is not POISSON:
             return "Each sample is a secret uniform subset of fixed size, drawn anew for each sample."
-        case Sampled():
-            return "Each record enters a sample by its own secret coin, drawn anew for each sample."
-        case CappedSample():
-            return (
-                "Each record enters a sample by its own secret coin, drawn anew for each sample, and there "
-                f"are at most {node.rows:,} records."
-            )
+        case Sampled() | CappedSample():
+            most = _at_most(node)
+            return f"Each record enters a sample by its own secret coin, drawn anew for each sample{most}."
         case Allocated():
             return "Each unit falls into one step of a pass by its own secret draw, drawn anew for each pass."
         case DrawnSample():

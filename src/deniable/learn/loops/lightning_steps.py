@@ -246,5 +246,6 @@ def without_logs(module: Any) -> Iterator[None]:
 def _refuse_log(*given: Any, **named: Any) -> NoReturn:
     raise InvalidParameter(
         "The model or the criterion calls self.log, self.print or a logger: what it shows of private rows "
-        "would be a release that nobody paid for. Nothing was charged. Log in validation_step, on public rows."
+        "would be a release that nobody paid for. Nothing was charged. Log in validation_step, on public "
+        "rows."
     )
