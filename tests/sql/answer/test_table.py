@@ -243,3 +243,62 @@ def test_the_ends_of_a_piece_are_those_of_its_form() -> None:
     low, high = forms.ends(tenth, known, 0.05)
     assert (low, high) == pytest.approx(((4 - 32) / 10, (4 - 28) / 10))
     assert forms.ends(call("divide", COUNT, FLAGGED), known, 0.05) == pytest.approx((9 / 21, 11 / 19))
+
+
+# ------------------------------------------------------------------------------------------------ what is certain
+
+
+CERTAIN = (
+    Aggregate(S.COUNT),
+    Aggregate(S.COUNT, None, FLAG),
+    Aggregate(S.COUNT, X),
+    Aggregate(S.COUNT, X, FLAG),
+    Aggregate(S.SUM, X, FLAG, bounds=(Fraction(-2), Fraction(5))),
+    Aggregate(S.SUM, X, bounds=(Fraction(3), Fraction(5))),
+    Aggregate(S.COUNT_DISTINCT, X),
+    Aggregate(S.SUM, X),
+)
+
+
+@pytest.mark.parametrize(
+    ("top", "bottom", "wanted"),
+    [
+        (1, 0, (0, 1)),
+        (0, 1, None),
+        (2, 0, (0, 1)),
+        (0, 2, None),
+        (3, 2, (0, 1)),
+        (3, 1, (0, 1)),
+        (1, 3, None),
+        (2, 3, None),
+        (4, 1, (-2, 5)),
+        (4, 0, (-2, 5)),
+        (5, 1, None),
+        (5, 2, (0, 5)),
+        (6, 0, None),
+        (1, 6, None),
+        (7, 0, None),
+    ],
+)
+def test_a_share_is_known_to_be_one(top: int, bottom: int, wanted: tuple[int, int] | None) -> None:
+    share = call("divide", call("cast", AggregateRef(top, FLOAT)), AggregateRef(bottom, FLOAT))
+    assert forms.certain(share, CERTAIN) == wanted
+    percent = call(
+        "divide",
+        call("multiply", Literal(-100, INTEGER), AggregateRef(top, FLOAT)),
+        AggregateRef(bottom, FLOAT),
+    )
+    scaled = None if wanted is None else (-100 * wanted[1], -100 * wanted[0])
+    assert forms.certain(percent, CERTAIN) == scaled
+
+
+def test_a_share_of_few_rows_lies_between_none_and_all() -> None:
+    """The count may be 0 by its noise: without more there would be no interval."""
+    made = asked("laplace", 1)
+    reader, share = GroupReader(made.start), call("divide", FLAGGED, COUNT)
+    few = Released(0, (), (3, 2) + (0,) * 10, (None,) * 12)
+    cell = reader.cell(share, reader.pieces(share), few, 0.05)
+    assert (cell.low, cell.high) == (0, 1)
+    many = Released(0, (), (900, 890) + (0,) * 10, (None,) * 12)
+    cell = reader.cell(share, reader.pieces(share), many, 0.05)
+    assert 0.9 < cell.low < cell.high <= 1

@@ -175,7 +175,10 @@ def test_answers_are_near_the_truth_and_intervals_hold_it(engine: Duck, unit: Un
             assert result.low[f"a{i}"][j] <= truth[j][i] <= result.high[f"a{i}"][j]
             assert shown[j] == pytest.approx(truth[j][i], rel=0.1)
     assert abs(result.table["a0"][2].as_py()) < 50
-    assert math.isinf(result.high["a3"][2])
+    assert result.high["a3"][2] in (
+        N_BOUNDS[1],
+        math.inf,
+    )  # all that is known of no rows, or no average at all
     assert result.confidence == 0.999
 
 

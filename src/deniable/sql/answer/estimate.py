@@ -238,8 +238,8 @@ def ranged(form: LinearForm, beta: float, side: int = 1, scope: RowScope = ALL) 
 
 
 def mean(part: NoisyInteger, grid: Grid, rows: NoisyInteger, beta: float) -> Cell:
-    """The origin plus sum over count; unbounded where the count may be 0. The mean of clamped values lies
-    between the bounds."""
+    """The origin plus sum over count. The mean of clamped values lies between the bounds, and where the count
+    may be 0 no more is known."""
     if rows.noisy <= 0:
         return Cell(None)
     least, most = grid.lower * grid.scale, grid.upper * grid.scale
@@ -248,7 +248,7 @@ def mean(part: NoisyInteger, grid: Grid, rows: NoisyInteger, beta: float) -> Cel
     interval = _means if rows.left_out is None else _told
     ends = interval(part, rows, beta, between)
     if ends is None:
-        return Cell(value)
+        return Cell(value, float(least), float(most))
     slack = grid.rounding
     low, high = grid.origin + grid.unit * ends[0] - slack, grid.origin + grid.unit * ends[1] + slack
     low, high = max(least, min(low, most)), min(most, max(high, least))

@@ -8,15 +8,15 @@ intervals (`evaluate`). The pieces follow from the text of the query alone."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 
 from deniable.sql.answer.estimate import INFINITE, Interval
 from deniable.sql.answer.evaluate import aggregates_in
-from deniable.sql.answer.joint_noise import LinearForm, quotients
+from deniable.sql.answer.joint_noise import Ends, LinearForm, quotients
 from deniable.sql.floats import nearest
-from deniable.sql.tree import AggregateRef, Call, Expr, Kind, Literal
+from deniable.sql.tree import Aggregate, AggregateRef, Call, Expr, Kind, Literal, Statistic
 
 Known = Callable[[int], LinearForm | None]
 """The form of an aggregate, None where it has none."""
@@ -33,8 +33,8 @@ def pieces(expr: Expr, known: Known) -> tuple[Expr, ...]:
     return tuple(dict.fromkeys(inner))
 
 
-def ends(expr: Expr, known: Known, beta: float) -> Interval:
-    """The interval of a piece, of failure `beta`."""
+def ends(expr: Expr, known: Known, beta: float, aggregates: Sequence[Aggregate] = ()) -> Interval:
+    """The interval of a piece, of failure `beta`; of these `aggregates` more may be certain."""
     whole_form = form(expr, known)
     pair = _quotient(expr, known)
     try:
@@ -42,7 +42,8 @@ def ends(expr: Expr, known: Known, beta: float) -> Interval:
         if whole_form is not None:
             limits = whole_form.ends(beta)
         elif pair is not None:
-            limits = quotients(*pair, beta)
+            between = certain(expr, aggregates)
+            limits = _inside(quotients(*pair, beta, between), between)
         if limits is not None:
             return nearest(limits[0]), nearest(limits[1])
     except ArithmeticError:
@@ -109,3 +110,60 @@ def _nonzero(divisor: Expr) -> Expr:
         case Call("cast", (arg,), type_) if type_.kind is Kind.FLOAT:
             return _nonzero(arg)
     return divisor
+
+
+# -------------------------------------------------------------------------------------------- what is certain
+
+
+def certain(expr: Expr, aggregates: Sequence[Aggregate]) -> Ends | None:
+    """Where a quotient lies whatever the rows are: a count of some rows by that of all of them is a share, and
+    a sum of values between bounds by a count of no fewer rows lies between those bounds and 0. It is so of all
+    rows and of those that count alike."""
+    match expr:
+        case Call("divide", (top, bottom), _):
+            match _bare(_nonzero(bottom)):
+                case AggregateRef(index, _) if index < len(aggregates):
+                    return _certain(top, aggregates[index], aggregates)
+    return None
+
+
+def _certain(top: Expr, rows: Aggregate, aggregates: Sequence[Aggregate]) -> Ends | None:
+    match _bare(top):
+        case AggregateRef(index, _):
+            return _by_rows(aggregates[index], rows)
+        case Call("multiply", (Literal(value=factor), of) | (of, Literal(value=factor)), _):
+            inner, by = _certain(of, rows, aggregates), _constant(factor)
+            if inner is not None and by is not None:
+                return min(by.value * end for end in inner), max(by.value * end for end in inner)
+    return None
+
+
+def _by_rows(part: Aggregate, rows: Aggregate) -> Ends | None:
+    if not _is_among(part, rows):
+        return None
+    if part.statistic is rows.statistic:
+        return Fraction(0), Fraction(1)
+    if part.statistic is Statistic.SUM and part.bounds is not None:
+        return min(Fraction(0), part.bounds[0]), max(Fraction(0), part.bounds[1])
+    return None
+
+
+def _is_among(part: Aggregate, rows: Aggregate) -> bool:
+    """Whether every row of `part` is one of the counted `rows`."""
+    if rows.statistic is not Statistic.COUNT or rows.of not in (None, part.of):
+        return False
+    return rows.where in (None, part.where)
+
+
+def _inside(limits: Ends | None, between: Ends | None) -> Ends | None:
+    if limits is None or between is None:
+        return limits or between
+    low, high = (max(between[0], min(end, between[1])) for end in limits)
+    return low, high
+
+
+def _bare(expr: Expr) -> Expr:
+    match expr:
+        case Call("cast", (arg,), type_) if type_.kind is Kind.FLOAT:
+            return _bare(arg)
+    return expr

@@ -91,7 +91,7 @@ class GroupReader:
         rank_count = sum(self._ranked(a) for a in aggregates)
         share = beta * (1 - rank_count / max(1, len(aggregates))) / max(1, len(pieces) - rank_count) or beta
         intervals: dict[Expr, Interval] = {
-            piece: forms.ends(piece, lambda a: self._form(a, group), share)
+            piece: forms.ends(piece, lambda a: self._form(a, group), share, self.plan.query.aggregates)
             for piece in pieces
             if not isinstance(piece, AggregateRef)
         }
