@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BENCH  := .venv-bench
 FLOWER := .venv-flower
+JAX    := .venv-jax
 PIP     = $(VENV)/bin/python -m pip install --quiet --constraint constraints.txt
 WORKERS ?= 2
 
@@ -48,7 +49,7 @@ docs: $(VENV)/.docs figures  ## build the site into site/
 console: console/node_modules/.package-lock.json  ## build the script and the style of the web console (needs Node.js)
 	cd console && npm run --silent types && npm run --silent build
 
-bench: $(VENV)/.test $(BENCH)/.peers $(FLOWER)/.ready  ## run every benchmark beside its peers; writes docs/benchmarks.md
+bench: $(VENV)/.test $(BENCH)/.peers $(FLOWER)/.ready $(JAX)/.ready  ## run every benchmark beside its peers; writes docs/benchmarks.md
 	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(VENV)/bin/python $$file || exit 1; done
 
 soak: $(VENV)/.test $(FLOWER)/.ready fuzz  ## the long tests, with many more random examples, and the fuzzer
@@ -69,7 +70,7 @@ dist: $(VENV)/.made  ## build wheel and sdist into dist/, twice, and compare the
 	@cd dist && for file in *.whl *.tar.gz; do cmp "$$file" "again/$$file" || exit 1; done && rm -r again && ls -l
 
 clean:  ## remove environments, caches and what was built
-	rm -rf $(VENV) $(BENCH) $(FLOWER) site dist out console/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) $(FLOWER) $(JAX) site dist out console/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ------------------------------------------------------------------------------------------------ environments
@@ -141,6 +142,14 @@ $(FLOWER)/.ready: $(FLOWER)/.made pyproject.toml constraints.txt
 # Peers that pin old versions of our dependencies live apart and are never among them.
 $(BENCH)/.made:
 	$(call NEW_VENV,$(BENCH))
+	@touch $@
+
+$(JAX)/.made:
+	$(call NEW_VENV,$(JAX))
+	@touch $@
+
+$(JAX)/.ready: $(JAX)/.made benchmarks/peers/apart/jax.txt
+	$(JAX)/bin/python -m pip install --quiet --requirement benchmarks/peers/apart/jax.txt
 	@touch $@
 
 $(BENCH)/.peers: $(BENCH)/.made $(wildcard benchmarks/peers/*.txt)

@@ -142,7 +142,7 @@ on one half of the canaries. It guesses about members alone, ours about both sid
 
 def by_jax(scores: Any, inside: Any) -> dict[str, tuple[Any, float]]:
     """By way: ε of each audit, and CPU seconds."""
-    python = os.environ.get("DENIABLE_BENCH_PYTHON", str(ROOT / ".venv-bench" / "bin" / "python"))
+    python = os.environ.get("DENIABLE_JAX_PYTHON", str(ROOT / ".venv-jax" / "bin" / "python"))
     with tempfile.TemporaryDirectory() as folder:
         source, out = Path(folder, "scores.npz"), Path(folder, "epsilons.npz")
         np.savez(source, scores=scores, inside=inside, delta=DELTA, alpha=ALPHA)

@@ -1,6 +1,6 @@
 """ε from the scores of canaries of one run, by JAX Privacy's auditor.
 
-    .venv-bench/bin/python benchmarks/peers/jax_one_run.py SCORES.npz EPSILONS.npz
+    .venv-jax/bin/python benchmarks/peers/jax_one_run.py SCORES.npz EPSILONS.npz
 
 SCORES holds `scores` and `inside` (audits, canaries), `delta` and `alpha`. EPSILONS has one array (audits) for each way,
 and `seconds`, the CPU seconds of each way. The module needs numpy, scipy and dp-accounting: it is loaded by itself,
