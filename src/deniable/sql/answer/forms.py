@@ -116,9 +116,9 @@ def _nonzero(divisor: Expr) -> Expr:
 
 
 def certain(expr: Expr, aggregates: Sequence[Aggregate]) -> Ends | None:
-    """Where a quotient lies whatever the rows are: a count of some rows by that of all of them is a share, and
-    a sum of values between bounds by a count of no fewer rows lies between those bounds and 0. It is so of all
-    rows and of those that count alike."""
+    """Where a quotient lies whatever the rows are: a count of some rows by that of all of them is a share,
+    and a sum of values between bounds by a count of no fewer rows lies between those bounds and 0. It is so
+    of all rows and of those that count alike."""
     match expr:
         case Call("divide", (top, bottom), _):
             match _bare(_nonzero(bottom)):
