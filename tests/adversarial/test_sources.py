@@ -251,6 +251,24 @@ def test_of_two_processes_at_a_first_charge_one_wins_and_the_other_is_told(file:
         assert [account.name for account in ledger.accounts()] == ["visits"]
 
 
+def test_who_set_an_account_anew_between_its_making_and_its_first_charge_is_not_paid_by_the_other(
+    file: Path, url: str
+) -> None:
+    """Of two processes both were answered, once in hundreds of runs: one made the account, the other set it
+    anew and was charged, and the first then paid under a limit it had never named."""
+    with (
+        Curator.open(file, ledger=url, unit=Unit.row(), limit=Budget(1)) as first,
+        Curator.open(file, ledger=url, unit=Unit.row(), limit=Budget(2)) as second,
+    ):
+        first._begin()
+        second.sql(COUNT, epsilon=0.25)
+        with pytest.raises(LedgerError, match="was set anew"):
+            first.sql(COUNT, epsilon=0.125)
+        assert second.account.spent().epsilon == 0.25
+        second.account.raise_limit(Budget(3))
+        second.sql(COUNT, epsilon=0.5)
+
+
 def test_an_analysts_part_is_found_again(file: Path, url: str) -> None:
     with Curator.open(file, ledger=url, unit=Unit.row(), limit=Budget(1)) as curator:
         curator.share("bo", Budget(0.5)).sql(COUNT, epsilon=0.25)

@@ -93,6 +93,7 @@ class Account(Original):
         self._unit_json = path[0].unit_json
         self._filter_json = path[0].filter_json
         self._nothing = path[0].filter.nothing
+        self.just_made = False  # its first charge is under the limit it was made with, whoever was charged
         self._prices = Prices(self.unit, {standing.name: standing.filter for standing in path})
         self.before_charge: Callable[[], None] | None = None
         """Of an account that is only proposed: makes it. Nothing is ever charged to a proposal."""
@@ -218,14 +219,15 @@ class Account(Original):
             return draft
 
         entry = self._journal.append(self._names, decide, requests.claim)
+        self.just_made = False
         return Paid(entry, loss, unit, source.private, charges, delta)
 
     def _check_current(self, before: Standings) -> None:
-        """Unit and limit may be set anew until the first charge: what was priced by the
-        old ones is not charged."""
+        """Unit and limit may be set anew until the first charge: what was priced by old ones is refused."""
         standing = before[self.name]
         same = standing.unit_json == self._unit_json and standing.filter.nothing == self._nothing
-        if not same or (self.name not in before.tip.charged and standing.filter_json != self._filter_json):
+        settable = self.just_made or self.name not in before.tip.charged
+        if not same or (settable and standing.filter_json != self._filter_json):
             raise LedgerError(
                 f'The account "{self.name}" was set anew since it was opened here. Nothing was charged. Open '
                 "it again."
@@ -482,8 +484,7 @@ class Account(Original):
         return [entry for entry in entries if entry.kind is not EntryKind.FORGET]
 
     def certificate(self, release: Release[Any], *, delta: Number | None = None) -> Certificate:
-        """A certificate for one release, with the ledger's head at its entry. `delta`
-        defaults to that of the limit."""
+        """A certificate for a release, with the ledger's head at its entry; `delta` is else the limit's."""
         if not release.private:
             raise InvalidParameter(
                 "Expected a private release: this one was drawn from a seed, and protects nobody."
@@ -494,8 +495,7 @@ class Account(Original):
     # -------------------------------------------------------------------------------------------- the owner
 
     def raise_limit(self, limit: Budget, *, owner: str | None = None) -> None:
-        """A higher limit, from now on. It is an entry of the journal; the guarantee is
-        that of the highest limit ever set."""
+        """A higher limit, from now on, in the journal; the guarantee is that of the highest ever set."""
         acts.raise_limit(self._journal, self.name, limit, self._owner(owner, "raise its limit"))
         self._filter_json = self.standing().filter_json
 
