@@ -167,9 +167,10 @@ def places(names: Any) -> tuple[Indices, int]:
     numbers: Indices = np.full(len(names), NOBODY)
     with_name = codes.is_valid().to_numpy(zero_copy_only=False)
     numbers[with_name] = rank[codes.indices.drop_null().to_numpy()]
-    for number, word in zip(rank, codes.dictionary.to_pylist(), strict=True):
-        if word == "" or word != word:  # what a CSV file has for nobody, and NaN
-            numbers[numbers == number] = NOBODY
+    nobody = codes.dictionary.is_null(nan_is_null=True)
+    if pa.types.is_string(codes.dictionary.type) or pa.types.is_large_string(codes.dictionary.type):
+        nobody = compute.equal(codes.dictionary, "")  # what a CSV file has for nobody
+    numbers[np.isin(numbers, rank[nobody.to_numpy(zero_copy_only=False)])] = NOBODY
     return numbers, len(rank)
 
 
