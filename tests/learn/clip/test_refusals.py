@@ -218,11 +218,11 @@ def test_the_first_axis_is_no_coincidence() -> None:
         assert layer.method(torch.zeros(5, 5, 5), y) == "closed form"
 
 
-def _halved(rows: Tensor, cols: Tensor) -> terms.Outer:
+def _halved(rows: Tensor, cols: Tensor, room: object) -> terms.Outer:
     return terms.Outer(rows / 2, cols)
 
 
-def _last_only(rows: Tensor, cols: Tensor) -> terms.Outer:
+def _last_only(rows: Tensor, cols: Tensor, room: object) -> terms.Outer:
     return terms.Outer(rows[:, -1:], cols[:, -1:])
 
 
@@ -240,7 +240,7 @@ def test_a_planted_wrong_closed_form_is_found_and_not_used(
 
 def test_a_forgotten_use_of_a_layer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mistake that lets a layer used four times add 2.84 clips."""
-    monkeypatch.setattr(tape, "combined", lambda found, like: found[0])
+    monkeypatch.setattr(tape, "combined", lambda found, like, room: found[0])
     x, y = torch.zeros(4, 5), torch.zeros(4, dtype=torch.long)
     assert (
         PerExample(models.Reused(), LOSS)

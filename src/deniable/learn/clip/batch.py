@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ class Batch:
     weights: Tensor | None = None
     public: bool = False
 
-    @property
+    @cached_property
     def examples(self) -> int:
         return length(self.rows) // self.multiplicity
 

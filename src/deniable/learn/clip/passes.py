@@ -21,6 +21,7 @@ from deniable.learn.clip.closed_forms import bare, chain, cover, held, order, ow
 from deniable.learn.clip.closed_forms.tape import ParameterKey, Tape, Uncovered
 from deniable.learn.clip.closed_forms.terms import GradientRows, Term
 from deniable.learn.clip.objective import Objective, Paired
+from deniable.learn.clip.room import Room
 from deniable.learn.clip.rounding import summing, widened
 from deniable.learn.nests import mapped
 
@@ -44,6 +45,7 @@ class Task:
     parameters: Mapping[str, nn.Parameter]
     for_all: set[str] = field(default_factory=set)
     """Tables that were seen to be looked up for all examples at once (`Cover.is_for_all`)."""
+    room: Room = field(default_factory=Room)
 
     def losses(self, batch: Batch) -> Tensor:
         return self.objective(self.model, batch.rows)
@@ -58,7 +60,7 @@ Pass = Callable[[Task, Batch], Passed]
 def chained(task: Task, batch: Batch) -> Passed:
     """By closed forms, layer by layer. Raises `Uncovered` when the model is no chain of layers."""
     criterion, x, y = _pair(task, batch)
-    tape = Tape(task.parameters, batch.examples, batch.multiplicity)
+    tape = Tape(task.parameters, batch.examples, batch.multiplicity, room=task.room)
     links = chain.links(task.model, tape)
     out = chain.forward(links, x).requires_grad_()
     with torch.enable_grad():
@@ -79,7 +81,7 @@ def _pair(task: Task, batch: Batch) -> tuple[Callable[[Any, Any], Tensor], Tenso
 
 def closed(task: Task, batch: Batch) -> Passed:
     """By closed forms. Raises `Uncovered` when a parameter is used in a way that none of them covers."""
-    tape = Tape(task.parameters, batch.examples, batch.multiplicity, for_all=task.for_all)
+    tape = Tape(task.parameters, batch.examples, batch.multiplicity, for_all=task.for_all, room=task.room)
     try:
         losses = _written(task, batch, tape)
         return tape.terms(), batch.of_examples(losses)

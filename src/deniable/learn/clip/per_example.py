@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -20,6 +20,7 @@ from deniable.learn.clip.closed_forms.tape import ParameterKey, Uncovered
 from deniable.learn.clip.closed_forms.terms import Term
 from deniable.learn.clip.objective import BatchLoss, Criterion, objective
 from deniable.learn.clip.passes import Pass, Passed, Task, alone, chained, closed
+from deniable.learn.clip.room import Room, large
 from deniable.learn.clip.rounding import LIMIT, summing, weights
 from deniable.learn.clip.trials.probe import LARGE, Found, probe
 from deniable.learn.clip.trials.trial import same_alone, still_alone
@@ -28,7 +29,9 @@ from deniable.learn.nests import tensors
 METHODS = {"chained": "closed form", "closed": "closed form", "vectorized": "vmap", "alone": "one by one"}
 HELD = 2**21
 """Numbers that the terms of one microbatch hold, about: more would leave the processor's cache."""
-LEAST = 32
+LEAST, MOST = 32, 2**27
+"""Examples of a microbatch that are not too many for the cache's sake, as long as their terms hold no more
+numbers than these or than the model."""
 
 Shape: TypeAlias = tuple[object, ...]
 """Shapes and types of a row's parts, and the modes of the model's modules."""
@@ -60,7 +63,8 @@ class PerExample:
     Assumes:   code between the layers treats examples apart. `check` tests that on
                generated inputs and refuses models that fail. What the float additions of
                many contributions round is not counted (docs/theory/clipping.md).
-    Error:     norms are at most a relative 1e-4 above the true ones (float32).
+    Error:     norms are at most a relative 1e-4 above the true ones (float32); 2⁻⁷ where Gram matrices of
+               many positions are taken in single precision (`terms.SINGLE`).
     Reference: Abadi et al. 2016; Goodfellow 2015; Li et al. 2022; Bu et al. 2023.
 
     `criterion` gives one loss per row; a loss of `torch.nn` is taken with reduction "none"
@@ -100,9 +104,11 @@ class PerExample:
         parameters = structure.trainable(model)
         self.groups = structure.grouping(groups, list(parameters))
         self._task = Task(model, objective(criterion), parameters)
+        self._work = replace(self._task, room=Room())  # trials compare passes, so each has memory of its own
         self._microbatch, self._multiplicity, self._lot = microbatch, multiplicity, lot
         self._modules, self._all = list(model.modules()), list(model.parameters())
         self._trained = [p.requires_grad for p in self._all]
+        self._numbers = sum(p.numel() for p in parameters.values())
         self.ways: dict[Shape, Found] = {}
         self.learn(ways or {})
         self._probing = ways is None
@@ -239,7 +245,7 @@ class PerExample:
 
     def _one_by_one(self, why: str) -> Found:
         """No row is in a batch with another."""
-        return Found(alone, why, sum(p.numel() for p in self._task.parameters.values()))
+        return Found(alone, why, self._numbers)
 
     def _same(self) -> None:
         """A parameter frozen or thawed later would be trained without being clipped, or the reverse."""
@@ -256,8 +262,11 @@ class PerExample:
         held; else few passes are the aim."""
         if self._microbatch:
             return self._microbatch
-        least, numbers = (LEAST, HELD) if found.run in (chained, closed) else (1, 16 * HELD)
-        most = max(least, numbers // max(found.held, 1))
+        each = max(found.held, 1)
+        if found.run in (chained, closed):
+            most = max(HELD // each, min(LEAST, max(MOST, self._numbers) // each), 1)
+        else:
+            most = max(16 * HELD // each, 1)
         return -(-examples // -(-examples // most))
 
     def _add(self, sums: _Sums, found: Found, batch: Batch, size: int) -> None:
@@ -293,7 +302,8 @@ class PerExample:
         before."""
         attributes = self._attributes or Attributes.of(self._task.model)
         try:
-            return alone(self._task, batch, attributes) if run is alone else run(self._task, batch)
+            self._work.room.begin()
+            return alone(self._work, batch, attributes) if run is alone else run(self._work, batch)
         finally:
             attributes.restore()
 
@@ -308,13 +318,15 @@ class _Sums:
         self.like = first.new_empty(0, dtype=summing(first.dtype))
         self.group = {name: group for group, names in groups.items() for name in names}
         self.totals: dict[ParameterKey, Tensor] = {}
+        self.own: dict[str, ParameterKey] = {}
+        """Whose terms are added where the parameter's sum will be."""
         self.norms: dict[str, list[Tensor]] = {group: [] for group in groups}
         self.losses: list[Tensor] = []
 
     @cached_property
     def vectors(self) -> dict[str, Tensor]:
         """Memory for each group."""
-        return {group: self.like.new_empty(sum(self._sizes(group))) for group in self.groups}
+        return {group: large(sum(self._sizes(group)), self.like) for group in self.groups}
 
     @cached_property
     def sums(self) -> dict[str, Tensor]:
@@ -380,25 +392,33 @@ class _Sums:
 
     def _place(self, name: str) -> None:
         """Zeros where nothing was added, and what was summed in another layout or by parts."""
-        keys = [key for key in self.totals if key.name == name]
-        if ParameterKey(name) not in keys:
-            self.sums[name].zero_()
-        for key in keys:
-            if key != ParameterKey(name):
-                key.place(self.totals[key], self.sums[name])
+        into, own = self.sums[name], self.own.get(name)
+        totals = {key: total for key, total in self.totals.items() if key.name == name}
+        if own == ParameterKey(name):
+            del totals[own]
+        else:
+            if own is not None:
+                totals[own] = totals[own].clone()
+            into.zero_()
+        for key, total in totals.items():
+            key.place(total, into)
 
     def _total(self, key: ParameterKey, term: Term, scale: Tensor) -> None:
         """Add the weighted term; the first one of a key is written to its memory rather than added to
         zeros."""
         begun = key in self.totals
         if not begun:
-            shape = key.shape(self.task.parameters[key.name])
-            self.totals[key] = (
-                self.sums[key.name].view(shape)
-                if key == ParameterKey(key.name)
-                else self.like.new_empty(shape)
-            )
+            self.totals[key] = self._memory(key)
         term.add(self.totals[key], scale, beta=int(begun))
+
+    def _memory(self, key: ParameterKey) -> Tensor:
+        """Where the terms of a key are added: where its parameter's sum will be, for the first that is all of
+        it."""
+        shape = key.shape(self.task.parameters[key.name])
+        if not key.whole or any(other.name == key.name for other in self.totals):
+            return self.like.new_empty(shape)
+        self.own[key.name] = key
+        return self.sums[key.name].view(shape)
 
 
 def _joined(parts: list[Tensor]) -> Tensor:

@@ -41,7 +41,8 @@ class Picked(torch.autograd.Function):
         (x,), (g,), tape, weight = ctx.saved_tensors, grads, ctx.tape, ctx.weight
         if weight.trained and len(x):
             slopes, inputs = by_owner(tape, widened(g), ctx.owner), by_owner(tape, widened(x), ctx.owner)
-            tape.write(weight, outer(inputs, slopes) if ctx.turned else outer(slopes, inputs))
+            sides = (inputs, slopes) if ctx.turned else (slopes, inputs)
+            tape.write(weight, outer(*sides, tape.room))
         gx = g @ (weight.value.mT if ctx.turned else weight.value) if ctx.needs_input_grad[0] else None
         return gx, None, None, None, None, None
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from deniable.learn.clip.closed_forms.terms import One, Term, combined
+from deniable.learn.clip.room import Room
 from deniable.learn.clip.rounding import summing
 
 
@@ -45,6 +46,10 @@ class ParameterKey:
             return parameter.shape[1], parameter.shape[2]
         first, *rest = parameter.shape or (1,)
         return len(range(first)[self.start : self.stop]), math.prod(rest)
+
+    @property
+    def whole(self) -> bool:
+        return self.start == 0 and self.stop is None and not self.single
 
     def place(self, total: Tensor, into: Tensor) -> None:
         """Add the summed matrix where it belongs in the parameter's own layout."""
@@ -84,6 +89,7 @@ class Tape:
     names: dict[int, str] = field(default_factory=dict)
     for_all: set[str] = field(default_factory=set)
     """Tables of which rows are looked up for all examples at once."""
+    room: Room = field(default_factory=Room)
 
     def __post_init__(self) -> None:
         self.names.update({id(p): name for name, p in self.parameters.items()})
@@ -120,12 +126,14 @@ class Tape:
         if part.key is not None:
             self.uses.setdefault(part.key, []).append(term)
 
+    @torch.no_grad()
     def terms(self) -> dict[ParameterKey, Term]:
         """One term per key; keys of one parameter must not overlap."""
         for name in {key.name for key in self.uses}:
             _disjoint(key for key in self.uses if key.name == name)
         return {
-            key: combined(uses, self._like(key)) if uses[1:] else uses[0] for key, uses in self.uses.items()
+            key: combined(uses, self._like(key), self.room) if uses[1:] else uses[0]
+            for key, uses in self.uses.items()
         }
 
     def _like(self, key: ParameterKey) -> Tensor:

@@ -27,6 +27,7 @@ from deniable.learn.clip.closed_forms.terms import (
     is_product_cheaper,
     outer,
 )
+from deniable.learn.clip.room import Room
 from deniable.learn.clip.rounding import row_squares, widened
 
 CACHED = 2**18
@@ -70,10 +71,14 @@ def linear_back(
     else:
         slopes = tape.fold(slope)
         if weight.trained:
-            tape.write(weight, outer(slopes, tape.fold(widened(x))))
+            tape.write(weight, outer(slopes, tape.fold(widened(x)), tape.room))
         if bias is not None:
             tape.write(bias, GradientRows(summed(slopes)))
-    return g @ weight.value if deeper else None
+    if not deeper:
+        return None
+    width, inner = weight.value.shape
+    back = tape.room.take((math.prod(g.shape[:-1]), inner), g)
+    return torch.mm(g.reshape(len(back), width), weight.value, out=back).view(*g.shape[:-1], inner)
 
 
 class Product(torch.autograd.Function):
@@ -93,7 +98,7 @@ class Product(torch.autograd.Function):
         (x,), (g,), tape = ctx.saved_tensors, grads, ctx.tape
         slopes = tape.fold(widened(g))
         if ctx.weight.trained:
-            tape.write(ctx.weight, outer(tape.fold(widened(x)), slopes))
+            tape.write(ctx.weight, outer(tape.fold(widened(x)), slopes, tape.room))
         if ctx.bias is not None and ctx.bias.trained:
             tape.write(ctx.bias, GradientRows(summed(slopes)))
         return (g @ ctx.weight.value.mT if ctx.needs_input_grad[0] else None), None, None, None, None
@@ -166,7 +171,7 @@ def convolve_back(
     flat = widened(g).movedim(1, -1).flatten(1, -2)
     if weight.trained:
         patches = windows(widened(x), kernel.shape[2:], g.shape[2:], stride, padding, dilation)
-        tape.write(weight, convolved(tape.fold(flat), patches, groups))
+        tape.write(weight, convolved(tape.fold(flat), patches, groups, tape.room))
     if bias is not None:
         tape.write(bias, GradientRows(summed(tape.fold(flat))))
     if not deeper:
@@ -310,7 +315,7 @@ class LongShortTerm(torch.autograd.Function):
         factor = ctx.tape.fold(widened(slopes))
         if ctx.across.trained:
             inputs = widened(past).transpose(0, 1)
-            ctx.tape.write(ctx.across, outer(factor, ctx.tape.fold(inputs)))
+            ctx.tape.write(ctx.across, outer(factor, ctx.tape.fold(inputs), ctx.tape.room))
         if ctx.bias is not None:
             ctx.tape.write(ctx.bias, GradientRows(summed(factor)))
         return slopes, dh, dc, None, None, None, None
@@ -367,7 +372,7 @@ def windows(
     return image.as_strided((x.shape[0], *out, *kernel, x.shape[1]), (*strides, channel))
 
 
-def convolved(rows: Tensor, seen: Tensor, groups: int) -> GradientRows | Outer:
+def convolved(rows: Tensor, seen: Tensor, groups: int, room: Room) -> GradientRows | Outer:
     """The term of a convolution's weight from its output gradient (n, T, p) and what it saw."""
     axes = (seen.dim() - 2) // 2
     positions, kernel, channels = (
@@ -379,20 +384,20 @@ def convolved(rows: Tensor, seen: Tensor, groups: int) -> GradientRows | Outer:
         return GradientRows((torch.unflatten(rows, 2, (groups, -1)).movedim(2, 1).mT @ apart).flatten(1))
     shape = (rows.shape[0], positions // rows.shape[0], kernel * channels)
     if is_product_cheaper(rows.shape, shape[2]):
-        return products(rows, seen, shape)
-    return outer(rows, seen.reshape(shape))
+        return products(rows, seen, shape, room)
+    return outer(rows, seen.reshape(shape), room)
 
 
-def products(rows: Tensor, seen: Tensor, shape: tuple[int, int, int]) -> GradientRows:
+def products(rows: Tensor, seen: Tensor, shape: tuple[int, int, int], room: Room) -> GradientRows:
     """Σ_t rows_t ⊗ seen_t for each example, a few at a time, so that what they saw is
     copied out within the cache."""
     n, positions, width = shape
     each, size = seen.shape[0] // n, max(1, CACHED // (positions * width))
-    gradients = rows.new_empty(n, rows.shape[2] * width)
-    room = rows.new_empty(min(size, n) * each, *seen.shape[1:])
+    gradients = room.take((n, rows.shape[2] * width), rows)
+    window = room.take((min(size, n) * each, *seen.shape[1:]), rows)
     for start in range(0, n, size):
         part = slice(start, min(start + size, n))
-        copies = copy_out(seen[start * each : part.stop * each], room[: (part.stop - start) * each])
+        copies = copy_out(seen[start * each : part.stop * each], window[: (part.stop - start) * each])
         torch.bmm(
             rows[part].mT,
             copies.view(-1, positions, width),

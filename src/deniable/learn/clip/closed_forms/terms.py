@@ -25,14 +25,20 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from deniable.learn.clip.room import Room
 from deniable.learn.clip.rounding import LIMIT, bounded, row_squares, ulp
 
 HELD = 2**24
 """Numbers that a temporary of the measuring may hold."""
-SINGLE = 2**17
+SINGLE = 2**18
 """Positions times widths up to which Gram matrices are taken in single precision. Their inner products err by
 (p + d)·u of S², which is at most T times the squared norm where positions do not cancel: a norm is then
-raised by at most 2⁻⁸ of itself."""
+raised by at most 2⁻⁷ of itself."""
+WRITTEN, CROWDED, READ, DOUBLE, CALLS = 32, 128, 8, 5, 10_000_000
+"""What it costs to write a number and read it twice, where they are few and where they leave the processor's
+cache, to read one for its norm, to multiply in double precision, and to call all that the Gram form calls: in
+multiplications of a matrix product in single precision."""
+FEW = 2**22
 
 
 @dataclass(frozen=True)
@@ -279,7 +285,7 @@ One = GradientRows | Single | Outer | Lookup
 Term = One | Mixed | TiedTable
 
 
-def combined(terms: Sequence[One], like: Tensor) -> Term:
+def combined(terms: Sequence[One], like: Tensor, room: Room) -> Term:
     """One term for all uses of one parameter, whose matrix has the shape of `like`."""
     if terms[1:]:
         terms = [term.wide() if isinstance(term, Single) else term for term in terms]
@@ -294,7 +300,7 @@ def combined(terms: Sequence[One], like: Tensor) -> Term:
         case Outer() if all(isinstance(term, Outer) for term in rest):
             same = [term for term in terms if isinstance(term, Outer)]
             return outer(
-                torch.cat([term.rows for term in same], 1), torch.cat([term.cols for term in same], 1)
+                torch.cat([term.rows for term in same], 1), torch.cat([term.cols for term in same], 1), room
             )
         case Lookup() if all(isinstance(term, Lookup) for term in rest):
             tables = [term for term in terms if isinstance(term, Lookup)]
@@ -328,24 +334,29 @@ def _tied(terms: Sequence[One]) -> TiedTable | None:
     return TiedTable(lookup, head)
 
 
-def outer(rows: Tensor, cols: Tensor) -> GradientRows | Outer:
+def outer(rows: Tensor, cols: Tensor, room: Room) -> GradientRows | Outer:
     """The cheaper of the two ways to measure Σ_t rows_t ⊗ cols_t.
 
     The product is held, so what is measured is what is summed; the Gram form holds only its factors.
     """
-    if is_product_cheaper(rows.shape, cols.shape[2]):
-        return GradientRows(torch.bmm(rows.mT, cols).flatten(1))
-    return Outer(rows, cols)
+    if not is_product_cheaper(rows.shape, cols.shape[2]):
+        return Outer(rows, cols)
+    products = room.take((len(rows), rows.shape[2], cols.shape[2]), rows)
+    return GradientRows(torch.bmm(rows.mT, cols, out=products).flatten(1))
 
 
 def is_product_cheaper(rows: Sequence[int], width: int) -> bool:
     """Whether Σ_t rows_t ⊗ cols_t, from rows (n, T, p) and cols (n, T, width), costs
-    less itself than by Gram matrices."""
+    less itself than by Gram matrices.
+
+    The multiplications of the product are those of the weighted sum that the Gram form is followed by. What
+    is left to compare is a number held with an inner product of two positions, in single multiplications as
+    they were timed."""
     n, t, p = rows
-    product = t * p * width + 16 * p * width
-    each = 1 if t * (p + width) <= SINGLE else 4
-    gram = t * p * width / 2 + each * t * t * (p + width)
-    return t > 1 and product <= gram and n * p * width <= 4 * HELD
+    each = 1 if t * (p + width) <= SINGLE else DOUBLE
+    gram = (each * t + READ) * t * (p + width) + CALLS // n
+    number = WRITTEN if n * p * width <= FEW else CROWDED
+    return t > 1 and number * p * width <= gram and n * p * width <= 4 * HELD
 
 
 def _with_margin(squares: Tensor, lengths: Tensor, u: float, error: float) -> Tensor:
