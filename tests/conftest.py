@@ -51,6 +51,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.stash[LOUD] += [
             f"NOT TESTED: {name}. {sentence}" for name, sentence in sorted(missing.items())
         ]
+    # Tests on Spark first, so that one of pytest-xdist's processes has them all: it alone needs a Java.
+    items.sort(key=lambda item: "spark" not in _needs(item))
 
 
 def pytest_collection_finish() -> None:

@@ -7,6 +7,7 @@ the environment (as `.ci/run` sets it) the whole run fails instead.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import re
@@ -44,8 +45,14 @@ def find_java(environ: Mapping[str, str] = os.environ) -> str | None:
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=environ.get("PATH"))
     if java is None or not os.access(java, os.X_OK):
         return None
+    return java if _version(java) in JAVAS else None
+
+
+@functools.cache
+def _version(java: str) -> int | None:
+    """Asked once, not before each test that needs it."""
     said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
-    return java if java_version(said.stderr + said.stdout) in JAVAS else None
+    return java_version(said.stderr + said.stdout)
 
 
 def find_driver() -> Path | None:

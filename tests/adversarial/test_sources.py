@@ -21,7 +21,7 @@ from deniable.guarantee import Budget
 from deniable.ledger import EntryKind, Ledger
 from deniable.mechanisms import Laplace
 from deniable.units import Unit
-from tests.sql.engines import real
+from tests.postgres import server
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 VISITS = pa.table(
@@ -137,7 +137,7 @@ def test_a_copy_is_not_found_as_the_guide_says(file: Path, url: str) -> None:
 
 @pytest.mark.needs("postgres")
 def test_views_and_partitions_of_a_table_are_its_account(url: str) -> None:
-    address = real.server().get_uri()
+    address = server().get_uri()
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute("DROP TABLE IF EXISTS visits CASCADE")
         connection.execute(

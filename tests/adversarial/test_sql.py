@@ -34,7 +34,8 @@ from deniable.sql.types import TEXT
 from deniable.sql.write import relations
 from deniable.sql.write.contributions import ONE, TOTAL, VALUE_BITS
 from deniable.units import Unit
-from tests.sql.engines.real import ingest, server
+from tests.postgres import server
+from tests.sql.engines.real import ingest
 
 PERSON = Unit.column("id", max_rows=2)
 

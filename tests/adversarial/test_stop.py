@@ -25,6 +25,7 @@ from deniable.guarantee import Budget
 from deniable.ledger import EntryKind, Ledger, Status
 from deniable.sql.engines.sources import DuckDBTable, PostgresTable
 from deniable.units import Unit
+from tests.postgres import server
 from tests.sql.engines import real
 
 SLOW = "SELECT COUNT(*) AS n FROM slow WHERE days > 3"
@@ -43,12 +44,12 @@ def duckdb_tables(folder: Path) -> dict[str, Any]:
 
 
 def postgres_tables(folder: Path) -> dict[str, Any]:
-    real.server().psql(
+    server().psql(
         "CREATE OR REPLACE VIEW slow AS SELECT a AS patient_id, b % 100 AS days "
         "FROM generate_series(1, 30000) AS s(a), generate_series(1, 30000) AS t(b);"
         "CREATE OR REPLACE VIEW quick AS SELECT a AS patient_id FROM generate_series(1, 10) AS s(a);"
     )
-    return {name: PostgresTable(real.server().get_uri(), name) for name in ("slow", "quick")}
+    return {name: PostgresTable(server().get_uri(), name) for name in ("slow", "quick")}
 
 
 def spark_tables(folder: Path) -> dict[str, Any]:

@@ -44,7 +44,7 @@ from deniable.audit.system_options import SystemOptions
 from deniable.cli import audit as command
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
-from tests.sql.engines.real import server
+from tests.postgres import server
 
 APP = typer.Typer()
 APP.command()(command.audit)

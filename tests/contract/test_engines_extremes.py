@@ -37,7 +37,8 @@ from tests.contract.extremes import (
     cases,
     schema,
 )
-from tests.sql.engines.real import server, session
+from tests.postgres import server
+from tests.sql.engines.real import session
 
 PERSON = Unit.column("person", max_rows=2)
 

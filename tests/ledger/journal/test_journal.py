@@ -427,8 +427,9 @@ def test_the_database_is_set_to_last(sqlite_url: str) -> None:
         assert (ask("journal_mode"), ask("synchronous")) == ("wal", 2)
 
 
+@pytest.mark.needs("postgres")
 def test_a_server_that_answers_early_is_told_not_to(
-    server: object, postgres_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("DENIABLE_LEDGER_KEY", str(tmp_path / "key"))
     address = postgres_url.replace("options=", "options=-csynchronous_commit%3Doff%20")

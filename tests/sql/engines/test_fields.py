@@ -19,7 +19,8 @@ from deniable.sql.engines.sources import Parquet, PostgresTable, recognised
 from deniable.sql.engines.stored import parquet
 from deniable.sql.schema.file import parse
 from deniable.sql.schema.infer import declarable, describe
-from tests.sql.engines.real import rows, server, session
+from tests.postgres import server
+from tests.sql.engines.real import rows, session
 
 SCHEMA = parse(
     """

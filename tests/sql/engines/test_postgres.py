@@ -16,7 +16,8 @@ from deniable.sql.engines.sources import PostgresTable
 from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
 from deniable.sql.tree import Kind, Type
 from deniable.units import Unit
-from tests.sql.engines.real import ingest, rows, server
+from tests.postgres import server
+from tests.sql.engines.real import ingest, rows
 
 pytestmark = pytest.mark.needs("postgres")
 SCHEMA = Schema((TableInfo("t", (ColumnInfo("a", Type(Kind.INTEGER)), ColumnInfo("s", Type(Kind.TEXT)))),))

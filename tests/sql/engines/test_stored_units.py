@@ -19,7 +19,8 @@ from deniable.sql.plan.request import Terms
 from deniable.sql.read.query import check
 from deniable.sql.schema.file import parse
 from deniable.units import Unit
-from tests.sql.engines.real import listed, server
+from tests.postgres import server
+from tests.sql.engines.real import listed
 
 IDS = {
     "UUID": "CAST(md5(CAST(p AS VARCHAR)) AS UUID)",

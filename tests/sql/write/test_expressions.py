@@ -20,8 +20,9 @@ from deniable.sql.tree import Type
 from deniable.sql.types import INTEGER, TEXT
 from deniable.sql.write import relations
 from deniable.units import Unit
+from tests.postgres import server
 from tests.sql.conftest import Run
-from tests.sql.engines.real import server, session
+from tests.sql.engines.real import session
 from tests.sql.hospital import PATIENT, PATIENTS, PRESCRIPTIONS, ROW, VISITS, WARDS, checked
 from tests.sql.values import expression
 
