@@ -42,6 +42,10 @@ def broken() -> Any:
     raise RuntimeError("This row cannot be read.")
 
 
+def leaving() -> Any:
+    raise SystemExit(3)
+
+
 def all_of(data: Any, example: Any = None) -> Any:
     found = rows(data, EXAMPLE if example is None else example)
     return found.take(np.arange(len(found)), torch.float32)
@@ -73,6 +77,7 @@ BAD = [
     None,
     "text",
     broken,
+    leaving,
 ]
 
 

@@ -8,6 +8,7 @@ run with users for rows. Rows drawn one by one would cost a group of `max_rows` 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,9 @@ class UserRows(Rows):
     def _form(self, dtype: torch.dtype) -> RowForm:
         return self._inner.form(dtype)
 
+    def seeds(self, rng: Random | None) -> AbstractContextManager[None]:
+        return self._inner.seeds(rng)
+
     def read(self, positions: Positions, dtype: torch.dtype) -> list[RowGroup]:
         return self._inner.read(positions, dtype)
 
@@ -72,7 +76,9 @@ class UserRows(Rows):
         owners = np.repeat(np.arange(len(row_lists)), [len(own) for own in row_lists])
         shapes = self.form(dtype).shapes
         lot: Lot = []
-        for group in self.read(np.concatenate(row_lists), dtype):
+        with self.seeds(rng):
+            groups = self.read(np.concatenate(row_lists), dtype)
+        for group in groups:
             if tuple(tuple(part.shape[1:]) for part in tensors(group.rows)) == shapes:
                 lot += batches(group.rows, owners[group.places], self._most)
         return lot
@@ -139,7 +145,8 @@ def users_of(data: Any, unit: Unit) -> Users:
 def _rows_of_each(ids: Any) -> list[Positions]:
     """The positions of each user's rows. Ids are compared as Python values: 1 and 1.0
     are one user, "1" is another."""
-    if isinstance(ids, str | bytes) or not hasattr(ids, "__len__"):
+    is_column = getattr(ids, "ndim", 1) == 1 and hasattr(ids, "__len__")
+    if isinstance(ids, str | bytes) or not is_column:
         raise DataError("Expected the ids of users as a list, an array or a column. Nothing was charged.")
     positions: dict[Any, list[int]] = {}
     for position, value in enumerate(containers.listed(ids)):
