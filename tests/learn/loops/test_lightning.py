@@ -36,7 +36,7 @@ from tests.learn.loops.loop_models import (
     same,
     weights,
 )
-from tests.learn.sgd.runs import linear
+from tests.learn.sgd.runs import linear, problem
 
 
 def module_of(package: Any = pl) -> Any:
@@ -118,7 +118,7 @@ class Breaking(Callback):
 def test_a_module_learns_and_hooks_and_logs_see_releases_only(account: Account) -> None:
     module, watching = module_of(), Watching()
     trainer = trainer_of(PrivateStrategy(run_of(module), account=account), callbacks=[watching])
-    public = DataLoader(TensorDataset(ROWS[0][:50], ROWS[1][:50]), batch_size=50)
+    public = DataLoader(TensorDataset(*problem(50, seed=1)), batch_size=50)
     fit(trainer, module, loader(), public)
     assert trainer.global_step == STEPS
     assert float((module(ROWS[0]).argmax(1) == ROWS[1]).float().mean()) > 0.8

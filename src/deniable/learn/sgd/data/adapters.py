@@ -1,4 +1,4 @@
-"""What people have rows in, as data sets with positions and as tensors. Nothing of what they hold is read here.
+"""What people have rows in, as data sets with positions and as tensors. Nothing that they hold is read here.
 
 A position counts rows from 0. pandas looks labels up instead, and frames and Arrow tables look columns up:
 read so, a row would be another person's, or a column of everybody's.

@@ -220,8 +220,8 @@ def rows(data: Any, example: Any = None) -> Rows:
             return DatasetRows(data, example)
     raise DataError(
         "Expected (inputs, targets) as tensors or arrays, a Dataset, a DataLoader or a frame, got "
-        f"{type(data).__name__}. Nothing was charged. A list of rows is given as DataLoader(rows), one tensor "
-        "as TensorDataset(tensor)."
+        f"{type(data).__name__}. Nothing was charged. A list of rows is given as DataLoader(rows), one "
+        "tensor as TensorDataset(tensor)."
     )
 
 

@@ -15,7 +15,7 @@ from deniable.mechanism import Random
 
 @contextmanager
 def secret_seeds(rng: Random) -> Iterator[None]:
-    """Inside, torch's generator of the CPU, numpy's and Python's draw from fresh secret seeds; afterwards they
+    """Inside, the generators of torch (on the CPU), numpy and Python have fresh secret seeds; afterwards they
     are where they were.
 
     A data set, its transforms and a collator draw views of their rows from one stream. If its seed were known

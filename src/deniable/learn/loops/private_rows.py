@@ -1,0 +1,52 @@
+"""Whether other rows that a loop is given are private ones, as far as their containers tell."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import ConcatDataset, DataLoader, Subset, TensorDataset
+
+
+def shares_rows(rows: Any, private: Any) -> bool:
+    """Whether both are one data set, a loader, a part or a union of it with a row in common, or tensors with
+    a row in the same memory. Places are compared, never what rows hold."""
+    return any(
+        here == there and (own is None or others is None or not set(own).isdisjoint(others))
+        for here, own in _places(rows)
+        for there, others in _places(private)
+    )
+
+
+def _places(
+    rows: Any, chosen: Sequence[int] | None = None
+) -> Iterator[tuple[Hashable, Sequence[int] | None]]:
+    """The sets that rows are of, and the places there that were chosen; None for all."""
+    match rows:
+        case DataLoader():
+            yield from _places(rows.dataset, chosen)
+        case Subset():
+            own = list(rows.indices)
+            yield from _places(rows.dataset, own if chosen is None else [own[i] for i in chosen])
+        case ConcatDataset():
+            stops = rows.cumulative_sizes
+            for part, start, stop in zip(rows.datasets, [0, *stops], stops, strict=False):
+                yield from _places(part, _within(chosen, start, stop))
+        case TensorDataset() if rows.tensors[0].layout is torch.strided:
+            addresses = _addresses(rows.tensors[0])
+            own_addresses = addresses if chosen is None else [addresses[i] for i in chosen]
+            yield "memory", own_addresses
+        case _:
+            yield id(rows), chosen
+
+
+def _within(chosen: Sequence[int] | None, start: int, stop: int) -> Sequence[int] | None:
+    return None if chosen is None else [i - start for i in chosen if start <= i < stop]
+
+
+def _addresses(tensor: Tensor) -> range:
+    """Where each row begins."""
+    step = max(1, tensor.stride(0) * tensor.element_size())
+    return range(tensor.data_ptr(), tensor.data_ptr() + step * len(tensor), step)
