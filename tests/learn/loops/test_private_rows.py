@@ -7,12 +7,17 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 from torch.utils.data import ConcatDataset, DataLoader, Subset, TensorDataset, random_split
 
 from deniable.errors import InvalidParameter
+from deniable.guarantee import Budget
+from deniable.learn.loops import next_token_losses
 from deniable.learn.loops.lightning import PrivateStrategy
 from deniable.learn.loops.private_rows import shares_rows
+from deniable.learn.sgd import DPSGD, BatchLoss, Lots, Privacy, Users
 from deniable.ledger import Ledger
+from deniable.units import Unit
 from tests.learn.loops import test_lightning, test_transformers
 from tests.learn.loops.loop_models import ROWS, account_of, kinds, run_of
 
@@ -66,6 +71,33 @@ def test_lightning_does_not_validate_a_part_of_the_private_rows() -> None:
         with pytest.raises(InvalidParameter, match="no part of them"):
             test_lightning.fit(trainer, module, DataLoader(WHOLE), DataLoader(Subset(WHOLE, range(10))))
         assert kinds(account) == ["create"]
+
+
+def test_people_are_drawn_in_the_loops_of_others(tmp_path: Path) -> None:
+    """A loader of `Users` says whose rows they are."""
+    person = Unit.column("person", max_rows=3)
+    privacy = Privacy(noise_multiplier=1.0, unit=person)
+    counting = test_transformers.Counting(test_transformers.N)
+    module, reader = test_lightning.module_of(), test_transformers.model_of()
+    with Ledger.open("sqlite://") as ledger:
+        account = ledger.create("people", person, limit=Budget(100, 1e-3))
+        run = DPSGD(module, nn.CrossEntropyLoss(), lots=Lots(n=100, lot=10, steps=20), privacy=privacy)
+        users = Users(WHOLE, [i % 100 for i in range(600)])
+        trainer = test_lightning.trainer_of(PrivateStrategy(run, account=account))
+        test_lightning.fit(trainer, module, DataLoader(users))
+        with pytest.raises(InvalidParameter, match="no part of them"):
+            trainer.validate(module, DataLoader(Subset(WHOLE, [0])), verbose=False)
+
+        run = DPSGD(
+            reader, BatchLoss(next_token_losses), lots=Lots(n=20, lot=4, steps=10), privacy=privacy,
+            example=test_transformers.ROW,
+        )  # fmt: skip
+        for_trainer: Any = Users(counting, [i % 20 for i in range(len(counting))])
+        trainer = test_transformers.trainer_of(run, account, tmp_path, rows=for_trainer)
+        with pytest.raises(InvalidParameter, match="no part of them"):
+            trainer.evaluate(counting)
+        trainer.train()
+        assert kinds(account) == ["create", "open", "begin", "begin", "settle", "open", "begin", "settle"]
 
 
 def test_a_trainer_does_not_evaluate_a_part_of_the_private_rows(tmp_path: Path) -> None:

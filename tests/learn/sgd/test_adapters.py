@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse
 import torch
 from torch import Tensor, nn
-from torch.utils.data import Dataset, Subset, TensorDataset, random_split
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, random_split
 
 from deniable.errors import DataError, InvalidParameter
 from deniable.learn.sgd import BatchLoss, Padded, Users, Words
@@ -61,6 +61,22 @@ def test_a_column_is_no_row() -> None:
     for x in (frame, pa.Table.from_pandas(frame), pl.from_pandas(frame.add_prefix("f"))):
         lot = rows((x, Y.tolist()), EXAMPLE).take(np.arange(30), torch.float32)
         assert torch.equal(torch.cat([batch.rows[0] for batch in lot]), X)
+
+
+def test_a_collator_gets_rows_not_columns() -> None:
+    """By position and with their names, whatever [0] means to the container."""
+    series = pd.Series([*range(30)], index=[*range(29, -1, -1)])
+    expected = {"series": [0, 1, 2], "frame": Y[:3].tolist()}
+    for name, dataset in (("series", series), ("frame", pa.Table.from_pandas(FRAME))):
+        lengths = (lambda batch: torch.tensor(batch)) if name == "series" else _labels
+        found = rows(DataLoader(dataset, collate_fn=lengths), 0)
+        (lot,) = found.take(np.arange(3), torch.float32)
+        assert lot.rows.tolist() == expected[name]
+        assert len(found) == 30
+
+
+def _labels(batch: list[Any]) -> Tensor:
+    return torch.tensor([row["label"] for row in batch])
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 import torch
 from scipy import stats
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 
 from deniable.errors import DataError
 from deniable.guarantee import Budget
@@ -183,6 +184,28 @@ def test_people_of_a_column() -> None:
             run.rows(wrong)
     with pytest.raises(DataError, match="one id for each row"):
         run.rows(Users((X, Y), IDS[:-1]))
+
+
+def halved(batch: list[Any]) -> Any:
+    return torch.stack([x / 2 for x, _ in batch]), torch.tensor([int(y) for _, y in batch])
+
+
+def test_people_of_loaders() -> None:
+    """Loops of others take loaders: of people, and of data that has their column."""
+    run, rows = people(example=EXAMPLE), TensorDataset(X, Y)
+    right = everybody(run, Users((X, Y), IDS))
+    for data in (DataLoader(Users(rows, IDS), batch_size=7), Users(DataLoader(rows, shuffle=True), IDS)):
+        assert torch.allclose(everybody(run, data), right, rtol=0, atol=1e-5)
+    own = everybody(run, DataLoader(Users(rows, IDS), collate_fn=halved))
+    assert torch.allclose(own, everybody(run, Users((X / 2, Y), IDS)), rtol=0, atol=1e-5)
+
+    frame = pd.DataFrame({"person": IDS, "place": range(200)})
+    loader = DataLoader(frame, collate_fn=lambda batch: halved([rows[row["place"]] for row in batch]))
+    assert torch.allclose(everybody(run, loader), own, rtol=0, atol=1e-5)
+    with pytest.raises(DataError, match="sampler of its own"):
+        run.rows(DataLoader(Users(rows, IDS), sampler=WeightedRandomSampler([1.0] * 200, 9)))
+    with pytest.raises(DataError, match='a column "person"'):
+        run.rows(DataLoader(rows))
 
 
 def test_an_account_of_people_trains() -> None:

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import ConcatDataset, DataLoader, Subset, TensorDataset
 
+from deniable.learn.sgd.data.users import Users
+
 
 def shares_rows(rows: Any, private: Any) -> bool:
     """Whether both are one data set, a loader, a part or a union of it with a row in common, or tensors with
@@ -27,6 +29,8 @@ def _places(
     match rows:
         case DataLoader():
             yield from _places(rows.dataset, chosen)
+        case Users():
+            yield from _places(rows.data, chosen)
         case Subset():
             own = list(rows.indices)
             yield from _places(rows.dataset, own if chosen is None else [own[i] for i in chosen])

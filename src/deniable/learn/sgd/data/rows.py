@@ -217,7 +217,7 @@ def rows(data: Any, example: Any = None) -> Rows:
         case _ if adapters.is_frame(data):
             return DatasetRows(adapters.Columns(data), example)
         case _ if _has_positions(data):
-            return DatasetRows(data, example)
+            return DatasetRows(adapters.by_position(data), example)
     raise DataError(
         "Expected (inputs, targets) as tensors or arrays, a Dataset, a DataLoader or a frame, got "
         f"{type(data).__name__}. Nothing was charged. A list of rows is given as DataLoader(rows), one "
@@ -242,17 +242,24 @@ def _of_parts(data: Any, example: Any) -> Rows | None:
 
 def _of_loader(loader: DataLoader[Any], example: Any) -> Rows:
     """The rows of its data set, as a `collate_fn` of its own makes them."""
+    refuse_sampler(loader)
     dataset: Any = loader.dataset
+    if loader.collate_fn not in (default_collate, default_convert, None):
+        numbered = adapters.Columns(dataset) if adapters.is_frame(dataset) else adapters.by_position(dataset)
+        return DatasetRows(adapters.Collated(DatasetRows(numbered).dataset, loader.collate_fn), example)
+    return DatasetRows(dataset, example) if isinstance(dataset, list) else rows(dataset, example)
+
+
+def refuse_sampler(loader: DataLoader[Any]) -> None:
+    """Raise if the loader chooses rows itself: what it would choose is not what is drawn."""
     sampler = getattr(loader.batch_sampler, "sampler", loader.batch_sampler) or loader.sampler
-    if not isinstance(dataset, IterableDataset) and type(sampler) not in (RandomSampler, SequentialSampler):
+    is_usual = type(sampler) in (RandomSampler, SequentialSampler)
+    if not is_usual and not isinstance(loader.dataset, IterableDataset):
         raise DataError(
             f"The loader has a sampler of its own ({type(sampler).__name__}), and lots are drawn by coins "
             "here. Nothing was charged. Give a torch.utils.data.Subset of the rows it chooses, or the data "
             "set."
         )
-    if loader.collate_fn not in (default_collate, default_convert, None):
-        return DatasetRows(adapters.Collated(DatasetRows(dataset).dataset, loader.collate_fn), example)
-    return DatasetRows(dataset, example) if isinstance(dataset, list) else rows(dataset, example)
 
 
 def listed(column: Any) -> Any:

@@ -7,6 +7,7 @@ run with users for rows. Rows drawn one by one would cost a group of `max_rows` 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils.data import DataLoader
 
 from deniable.errors import DataError
 from deniable.learn.clip.batch import Batch
@@ -39,6 +41,17 @@ class Users:
     def __init__(self, data: Any, ids: Any) -> None:
         self.data, self.rows = data, _rows_of_each(ids)
         self.ids = len(ids)
+
+    def __len__(self) -> int:
+        """How many rows: loops of others ask for it."""
+        return self.ids
+
+    def collated(self, loader: DataLoader[Any]) -> Users:
+        """The same people, with rows as a loader of them makes each."""
+        containers.refuse_sampler(loader)
+        users = copy.copy(self)
+        users.data = DataLoader(self.data, collate_fn=loader.collate_fn)
+        return users
 
 
 class UserRows(Rows):
@@ -128,9 +141,19 @@ def _batch(rows: Any, order: NDArray[Any], starts: NDArray[Any], counts: NDArray
 
 def users_of(data: Any, unit: Unit) -> Users:
     """The people of a container: as given, or by the unit's column of a frame, of a dict
-    of columns or of a `datasets` set."""
+    of columns or of a `datasets` set; of a loader, those of its data set."""
     if isinstance(data, Users):
         return data
+    if isinstance(data, DataLoader):
+        inner: Any = data.dataset
+        if isinstance(inner, Users):
+            return inner.collated(data)
+        return Users(data, _ids(inner, unit))
+    return Users(data, _ids(data, unit))
+
+
+def _ids(data: Any, unit: Unit) -> Any:
+    """The unit's column."""
     name = str(unit.column_name)
     names = (
         data.keys()
@@ -138,8 +161,10 @@ def users_of(data: Any, unit: Unit) -> Users:
         else getattr(data, "column_names", getattr(data, "columns", ()))
     )
     if not callable(names) and name in list(names):
-        return Users(data, data[name])
-    raise DataError(f'Expected Users(data, ids), or data with a column "{name}". Nothing was charged.')
+        return data[name]
+    raise DataError(
+        f'Expected Users(data, ids), a loader of it, or data with a column "{name}". Nothing was charged.'
+    )
 
 
 def _rows_of_each(ids: Any) -> list[Positions]:
