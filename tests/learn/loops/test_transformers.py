@@ -137,6 +137,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"num_train_epochs": 3}, "would take 15 steps and the run has 10, 5 in an epoch"),
     ({"max_steps": 4}, "would take 4 steps"),
     ({"max_steps": 0}, "would take 0 steps"),
+    ({"skip_memory_metrics": False}, "how many rows were drawn"),
     ({"include_num_input_tokens_seen": "all"}, "tokens were drawn is private"),
 ]
 

@@ -186,6 +186,13 @@ def test_people_of_a_column() -> None:
         run.rows(Users((X, Y), IDS[:-1]))
 
 
+def test_people_of_a_dict_of_columns() -> None:
+    """Their ids are words, and no input of the model."""
+    run = people(example={"input": torch.zeros(FEATURES), "label": 0})
+    data = {"person": np.array(IDS), "input": X, "label": Y}
+    assert torch.equal(everybody(run, data), everybody(people(), Users((X, Y), IDS)))
+
+
 def halved(batch: list[Any]) -> Any:
     return torch.stack([x / 2 for x, _ in batch]), torch.tensor([int(y) for _, y in batch])
 

@@ -35,6 +35,7 @@ UNUSED = {
     "torch_compile": (False, "gradients of rows are not those of a compiled model"),
     "auto_find_batch_size": (False, "a lot is not cut: Execution(microbatch=…) bounds the memory"),
     "gradient_checkpointing": (False, "gradients of rows need what it throws away"),
+    "skip_memory_metrics": (True, "how much memory a lot took tells how many rows were drawn"),
     "include_num_input_tokens_seen": ("no", "how many tokens were drawn is private"),
 }
 """Settings of a Trainer that a private run cannot follow: their one value, and why."""

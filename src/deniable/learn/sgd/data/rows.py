@@ -33,7 +33,7 @@ from deniable.errors import DataError, InvalidParameter
 from deniable.learn.clip.batch import Batch
 from deniable.learn.nests import mapped, taken_apart
 from deniable.learn.sgd.data import adapters
-from deniable.learn.sgd.data.forms import RowForm, declared, numbers
+from deniable.learn.sgd.data.forms import Padded, RowForm, declared, numbers
 from deniable.learn.sgd.data.seeds import secret_seeds
 from deniable.mechanism import Random
 from deniable.randomness import SecureRandom
@@ -211,7 +211,7 @@ def rows(data: Any, example: Any = None) -> Rows:
             tensors = adapters.rows_of_tensors(data)
             return DatasetRows(data, example) if tensors is None else _of_tensors(tensors, example)
         case tuple() | Mapping() | [_, _]:
-            parts = _of_parts(adapters.positional(data), example)
+            parts = _of_parts(adapters.positional(_as_declared(data, example)), example)
             if parts is not None:
                 return parts
         case _ if adapters.is_frame(data):
@@ -223,6 +223,14 @@ def rows(data: Any, example: Any = None) -> Rows:
         f"{type(data).__name__}. Nothing was charged. A list of rows is given as DataLoader(rows), one "
         "tensor as TensorDataset(tensor)."
     )
+
+
+def _as_declared(data: Any, example: Any) -> Any:
+    """Of a dict of columns those that the example has: an id of a person is no input."""
+    row = example.row if isinstance(example, Padded) else example
+    if not isinstance(data, Mapping) or not isinstance(row, Mapping) or not row.keys() <= data.keys():
+        return data
+    return {name: data[name] for name in row}
 
 
 def _of_tensors(nest: Any, example: Any) -> Rows:
