@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.random import mtrand
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
@@ -24,6 +25,7 @@ SIZE = 12
 DRAWS: list[Callable[[], float]] = [
     lambda: float(torch.rand(1, dtype=torch.float64)),
     lambda: float(np.random.rand()),  # noqa: NPY002
+    lambda: float(np.random.randn()),  # noqa: NPY002
     random.random,
 ]
 EXAMPLE = (torch.zeros(6), 0)
@@ -49,14 +51,15 @@ def collated(batch: list[Any]) -> Any:
 
 def known_seeds() -> None:
     torch.manual_seed(42)
-    np.random.seed(42)  # noqa: NPY002
+    if isinstance(mtrand.get_bit_generator(), np.random.MT19937):
+        np.random.seed(42)  # noqa: NPY002
     random.seed(42)
 
 
-def states() -> tuple[bytes, bytes, object]:
+def states() -> tuple[bytes, str, object]:
     return (
         torch.get_rng_state().numpy().tobytes(),
-        np.random.get_state()[1].tobytes(),  # noqa: NPY002
+        str(np.random.get_state()),  # noqa: NPY002
         random.getstate(),
     )
 
@@ -100,6 +103,18 @@ def test_generators_of_others_do_not_tell_how_many_rows_were_drawn(draw: Callabl
         assert states() == begin
         ends.append(states())
     assert ends[0] == ends[1]
+
+
+def test_a_generator_of_another_kind_is_put_back_too() -> None:
+    usual = mtrand.get_bit_generator()
+    try:
+        mtrand.set_bit_generator(np.random.PCG64(3))
+        mine = mtrand.get_bit_generator()
+        here = views(Viewed(DRAWS[2]), 1)
+        assert mtrand.get_bit_generator() is mine
+        assert len(set(here.tolist())) == SIZE
+    finally:
+        mtrand.set_bit_generator(usual)
 
 
 def test_a_row_s_warning_is_not_shown(recwarn: pytest.WarningsRecorder) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
+from numpy.random import mtrand
 
 from deniable.mechanism import Random
 
@@ -24,17 +25,27 @@ def secret_seeds(rng: Random) -> Iterator[None]:
     is left of the stream would tell, in a framework's checkpoint, how many rows were drawn. A warning that a
     row calls forth would tell of it too.
     """
-    legacy = np.random.mtrand._rand  # what np.random.rand and its like draw from
-    before = torch.get_rng_state(), legacy.get_state(), random.getstate()
+    before = torch.get_rng_state(), random.getstate()
     words = [int(word) for word in rng.uniform_integers(1 << 32, 6)]
-    torch.default_generator.manual_seed(rng.uniform_integers(1 << 63))
-    legacy.seed(words[:4])
-    random.seed(words[4] << 32 | words[5])
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+    with _numpy_seeded(words[:4]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.default_generator.manual_seed(rng.uniform_integers(1 << 63))
+        random.seed(words[4] << 32 | words[5])
+        try:
             yield
+        finally:
+            torch.set_rng_state(before[0])
+            random.setstate(before[1])
+
+
+@contextmanager
+def _numpy_seeded(words: list[int]) -> Iterator[None]:
+    """What `np.random.rand` and its like draw from, of whatever kind it is. Its state holds a normal number
+    that is left of a pair, too."""
+    bits, state = mtrand.get_bit_generator(), np.random.get_state(legacy=False)  # noqa: NPY002
+    mtrand.set_bit_generator(np.random.MT19937(words))
+    try:
+        yield
     finally:
-        torch.set_rng_state(before[0])
-        legacy.set_state(before[1])
-        random.setstate(before[2])
+        mtrand.set_bit_generator(bits)
+        np.random.set_state(state)  # noqa: NPY002
