@@ -132,6 +132,25 @@ def test_an_odd_row_of_a_person_is_left_out_and_no_second_gradient(odd: str) -> 
     assert float(found.norm()) <= 1e-3
 
 
+class AnyLength(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Linear(1, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        answer: Tensor = self.out(x.mean(1, keepdim=True))
+        return answer
+
+
+def test_a_model_that_takes_any_length_gives_a_person_no_second_gradient() -> None:
+    """A model that takes no other shape leaves such a row out by itself."""
+    run = people(AnyLength(), clip=1e-3, example=EXAMPLE)
+    lengths = [(torch.ones(FEATURES + more), 0) for more in (0, 1, 2)]
+    found = everybody(run, Users(Listed(lengths), ["her"] * 3))
+    assert torch.allclose(found, everybody(run, Users(Listed(lengths[:1]), ["her"])), atol=1e-8)
+    assert float(found.norm()) <= 1e-3
+
+
 @pytest.mark.parametrize("column", [pa.array, lambda ids: pa.chunked_array([ids[:2], ids[2:]])])
 def test_missing_ids_of_arrow_are_nobody_s_too(column: Any) -> None:
     users = Users(problem(5), column(["ann", None, "bob", "ann", None]))
