@@ -37,10 +37,17 @@ def _run() -> DPSGD:
     )
 
 
-def test_a_row_that_is_refused_takes_no_other_row_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_row_that_is_refused_takes_no_other_row_with_it(
+    monkeypatch: pytest.MonkeyPatch, declared: bool
+) -> None:
+    """In a batch, where halves are tried down to that row, and one by one, as rows of other shapes go."""
     monkeypatch.setattr("deniable.learn.sgd.dpsgd.PerExample", Picky)
-    trainer = Trainer.fresh(_run(), SeededRandom(0))
     x, y = torch.randn(9, 2), torch.zeros(9, dtype=torch.int64)
+    run = _run()
+    if declared:
+        run.check((x, y))
+    trainer = Trainer.fresh(run, SeededRandom(0))
     alone = trainer.clipped([Batch((x[1:], y[1:]))]).total["all"]
     x[0] = 7
     with_it = trainer.clipped([Batch((x, y))])
