@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from deniable.errors import InvalidParameter
 from deniable.learn.clip import Batch, Clipped, PerExample
@@ -54,6 +54,49 @@ def test_a_row_that_is_refused_takes_no_other_row_with_it(
     assert torch.allclose(with_it.total["all"], alone, atol=1e-6)
     assert float(alone.norm()) > 0.1
     assert shown(with_it.seen)[1:] == (8, 1)
+
+
+class AnyLength(nn.Module):
+    """Remembers, outside of its attributes, how many rows came at once."""
+
+    def __init__(self, sizes: list[int]) -> None:
+        super().__init__()
+        self.out = nn.Linear(1, 2)
+        self.seen = lambda rows: sizes.append(rows)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen(len(x))
+        answer: Tensor = self.out(x.mean(1, keepdim=True))
+        return answer
+
+
+def _sizes(length: int, **given: Any) -> tuple[set[int], set[int]]:
+    """How many rows `augment` and the model see at once, of a lot of nine with this length."""
+    of_views: list[int] = []
+    of_model: list[int] = []
+
+    def augment(x: Tensor) -> Tensor:
+        of_views.append(len(x))
+        return x
+
+    run = DPSGD(
+        AnyLength(of_model), nn.CrossEntropyLoss(), n=100, lot=10, steps=1, learning_rate=0.1,
+        noise_multiplier=1.0, augment=augment, **given,
+    )  # fmt: skip
+    run.check((torch.zeros(1, 4), torch.zeros(1, dtype=torch.int64)))
+    of_views.clear()
+    of_model.clear()
+    lot = [Batch((torch.randn(9, length), torch.zeros(9, dtype=torch.int64)))]
+    Trainer.fresh(run, SeededRandom(0)).clipped(lot)
+    return set(of_views), set(of_model)
+
+
+def test_rows_of_another_shape_and_rows_on_a_grid_are_alone() -> None:
+    """Nobody has looked whether `augment` and the model treat rows of that shape apart; on a grid nobody asks."""
+    views, model = _sizes(4)
+    assert (views, min(model) >= 9) == ({9}, True)
+    assert _sizes(5) == ({1}, {1})
+    assert _sizes(4, grid=True) == ({1}, {1})
 
 
 def test_what_was_released_stays_what_it_was() -> None:

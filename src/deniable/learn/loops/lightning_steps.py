@@ -81,8 +81,8 @@ class PrivateSteps:
             shares_rows(_rows(other), _rows(self._loader)) for other in self._others
         ):
             raise InvalidParameter(
-                "Expected other rows for validation than the private ones, and no part of them: what is logged "
-                "of them would be a release that nobody paid for. Give rows that are public."
+                "Expected other rows for validation than the private ones, and no part of them: what is "
+                "logged of them would be a release that nobody paid for. Give rows that are public."
             )
 
     def on_train_start(self) -> None:

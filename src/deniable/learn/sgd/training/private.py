@@ -153,8 +153,8 @@ class Private:
         self._guard()
 
     def close(self) -> None:
-        """Settle, and give the optimiser back; a warning is logged if few rows were usable. Closing twice does
-        nothing."""
+        """Settle, and give the optimiser back; a warning is logged if few rows were usable. Closing twice
+        does nothing."""
         if self._guard.alive and self._trainer is not None:
             self._trainer.usable()
         self._guard()
