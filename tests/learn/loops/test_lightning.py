@@ -299,6 +299,14 @@ def test_raw_gradients_move_nothing_while_it_runs(account: Account) -> None:
         fit(trainer_of(PrivateStrategy(run_of(module), account=account), callbacks=[Raw()]), module, loader())
 
 
+def test_there_is_no_backward_pass_but_our_own(account: Account) -> None:
+    module = module_of()
+    loss = module(ROWS[0]).sum()
+    with pytest.raises(InvalidParameter, match="no backward pass of its own"):
+        PrivateStrategy(run_of(module), account=account).backward(loss, None)
+    assert module.net.weight.grad is None
+
+
 def test_a_closure_does_not_get_around_the_guard(account: Account) -> None:
     class Closing(Callback):
         def on_train_batch_end(self, trainer: Any, module: Any, *given: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from deniable.errors import InvalidParameter
 from deniable.learn.clip import Batch, Clipped, PerExample
-from deniable.learn.sgd import DPSGD
+from deniable.learn.sgd import DPSGD, BatchLoss
 from deniable.learn.sgd.training.trainer import Trainer, shown
 from deniable.randomness import SeededRandom
 
@@ -97,6 +98,19 @@ def test_rows_of_another_shape_and_rows_on_a_grid_are_alone() -> None:
     assert (views, min(model) >= 9) == ({9}, True)
     assert _sizes(5) == ({1}, {1})
     assert _sizes(4, grid=True) == ({1}, {1})
+
+
+def test_a_warning_that_a_row_calls_forth_is_not_shown(recwarn: pytest.WarningsRecorder) -> None:
+    def losses(model: nn.Module, batch: Any) -> Tensor:
+        if bool((batch[0] == 7).any()):
+            warnings.warn("a row of sevens", stacklevel=1)
+        return model(batch[0]).square().sum(1)
+
+    run = DPSGD(
+        nn.Linear(2, 2), BatchLoss(losses), n=9, lot=9, steps=1, learning_rate=0.1, noise_multiplier=1.0
+    )
+    Trainer.fresh(run, SeededRandom(0)).clipped([Batch((torch.full((9, 2), 7.0), torch.zeros(9)))])
+    assert not [warning for warning in recwarn if "sevens" in str(warning.message)]
 
 
 def test_what_was_released_stays_what_it_was() -> None:

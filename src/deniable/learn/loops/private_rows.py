@@ -23,31 +23,31 @@ def shares_rows(rows: Any, private: Any) -> bool:
 
 
 def _places(
-    rows: Any, chosen: Sequence[int] | None = None
+    rows: Any, places: Sequence[int] | None = None
 ) -> Iterator[tuple[Hashable, Sequence[int] | None]]:
-    """The sets that rows are of, and the places there that were chosen; None for all."""
+    """The sets that rows are of, and their places there; None for all."""
     match rows:
         case DataLoader():
-            yield from _places(rows.dataset, chosen)
+            yield from _places(rows.dataset, places)
         case Users():
-            yield from _places(rows.data, chosen)
+            yield from _places(rows.data, places)
         case Subset():
             own = list(rows.indices)
-            yield from _places(rows.dataset, own if chosen is None else [own[i] for i in chosen])
+            yield from _places(rows.dataset, own if places is None else [own[i] for i in places])
         case ConcatDataset():
             stops = rows.cumulative_sizes
             for part, start, stop in zip(rows.datasets, [0, *stops], stops, strict=False):
-                yield from _places(part, _within(chosen, start, stop))
+                yield from _places(part, _within(places, start, stop))
         case TensorDataset() if rows.tensors[0].layout is torch.strided:
             addresses = _addresses(rows.tensors[0])
-            own_addresses = addresses if chosen is None else [addresses[i] for i in chosen]
+            own_addresses = addresses if places is None else [addresses[i] for i in places]
             yield "memory", own_addresses
         case _:
-            yield id(rows), chosen
+            yield id(rows), places
 
 
-def _within(chosen: Sequence[int] | None, start: int, stop: int) -> Sequence[int] | None:
-    return None if chosen is None else [i - start for i in chosen if start <= i < stop]
+def _within(places: Sequence[int] | None, start: int, stop: int) -> Sequence[int] | None:
+    return None if places is None else [i - start for i in places if start <= i < stop]
 
 
 def _addresses(tensor: Tensor) -> range:

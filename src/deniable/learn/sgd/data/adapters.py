@@ -26,7 +26,7 @@ FRAMES = {("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table")
 COLUMNS = {("pandas", "Series"), ("polars", "Series"), ("pyarrow", "ChunkedArray")}
 
 
-class Paired(Dataset[Any]):
+class SideBySide(Dataset[Any]):
     """Two lists side by side."""
 
     def __init__(self, x: Any, y: Any) -> None:
@@ -134,8 +134,8 @@ def rows_of_tensors(data: Any) -> tuple[Tensor, ...] | None:
     if type(data) is not Subset:
         return None
     inner = rows_of_tensors(data.dataset)
-    chosen = torch.as_tensor(list(data.indices), dtype=torch.int64)
-    return None if inner is None else tuple(part[chosen.to(part.device)] for part in inner)
+    positions = torch.as_tensor(list(data.indices), dtype=torch.int64)
+    return None if inner is None else tuple(part[positions.to(part.device)] for part in inner)
 
 
 def dense(part: Any) -> Tensor:

@@ -148,8 +148,8 @@ def _fill(fill: Any, structure: Structure, parts: tuple[Tensor, ...]) -> tuple[f
         )
     if not all(isinstance(value, int | float) and math.isfinite(value) for value in values):
         raise InvalidParameter(f"Expected finite numbers in fill={fill!r}. Nothing was charged.")
-    whole = [value for value, part in zip(values, parts, strict=True) if not part.is_floating_point()]
-    if any(value != int(value) for value in whole):
+    fills = [value for value, part in zip(values, parts, strict=True) if not part.is_floating_point()]
+    if any(value != int(value) for value in fills):
         raise InvalidParameter(
             f"Expected whole numbers in fill={fill!r} where the example has whole numbers. Nothing was "
             "charged."

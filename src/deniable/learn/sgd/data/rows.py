@@ -244,7 +244,7 @@ def _of_parts(data: Any, example: Any) -> Rows | None:
     is_pair = isinstance(data, tuple) and len(data) == 2
     if is_pair and all(hasattr(part, "__len__") and hasattr(part, "__getitem__") for part in data):
         adapters.refuse_sparse(data)
-        return DatasetRows(adapters.Paired(*data), example)
+        return DatasetRows(adapters.SideBySide(*data), example)
     return None
 
 
@@ -253,8 +253,8 @@ def _of_loader(loader: DataLoader[Any], example: Any) -> Rows:
     refuse_sampler(loader)
     dataset: Any = loader.dataset
     if loader.collate_fn not in (default_collate, default_convert, None):
-        numbered = adapters.Columns(dataset) if adapters.is_frame(dataset) else adapters.by_position(dataset)
-        return DatasetRows(adapters.Collated(DatasetRows(numbered).dataset, loader.collate_fn), example)
+        own = adapters.Columns(dataset) if adapters.is_frame(dataset) else adapters.by_position(dataset)
+        return DatasetRows(adapters.Collated(DatasetRows(own).dataset, loader.collate_fn), example)
     return DatasetRows(dataset, example) if isinstance(dataset, list) else rows(dataset, example)
 
 
