@@ -274,7 +274,17 @@ def test_a_file_that_is_no_table_is_refused_and_not_quoted(tmp_path: Path, name:
     (tmp_path / name).write_bytes(BROKEN[name])
     said = run(tmp_path / name, *USUAL, *FIRST, "--out", tmp_path / "out", code=2).stderr
     assert f"The file {name} cannot be read as a table" in said
+    assert "not in UTF-8" in said
     assert "Nothing was charged" in said
+    assert "Ann" not in said
+
+
+def test_a_file_with_semicolons_is_told_what_a_csv_file_is_and_not_quoted(tmp_path: Path) -> None:
+    """Without a line of names its first row would stand for them."""
+    path = tmp_path / "visits.csv"
+    path.write_text("Ann;40;surgery\nBob;41;surgery\n", encoding="utf-8")
+    said = run(path, *USUAL, *FIRST, "--out", tmp_path / "out", code=2).stderr
+    assert "begins with a line of names, with commas between" in " ".join(said.split())
     assert "Ann" not in said
 
 

@@ -134,8 +134,8 @@ def unquoted(table: Table, path: Path, reader: Callable[[Path], Value]) -> Value
     except (ValueError, NotImplementedError, OSError):
         pass
     raise DataError(
-        f"The file {path.name} cannot be read as a table: it is empty or broken, or its rows differ in "
-        "length. Nothing was charged, and what it holds stays untold."
+        f"The file {path.name} cannot be read as a table: it is empty, broken or not in UTF-8, or its rows "
+        "differ in length. Nothing was charged, and what it holds stays untold."
     )
 
 

@@ -288,3 +288,34 @@ def test_small_lots_are_tried_on_as_many_rows_and_no_more_at_once() -> None:
     assert same_alone(task, closed, like, (3,))
     assert sum(size for size in sizes if size > 1) >= 33
     assert max(sizes) == 3
+
+
+@pytest.mark.parametrize("is_tried", [True, False])
+def test_a_model_that_mixes_after_a_step_is_tried_and_goes_one_by_one(is_tried: bool) -> None:
+    """What no trial before the charge can see: it waits for its weights to move."""
+    torch.manual_seed(0)
+
+    class Waiting(Net):
+        def __init__(self) -> None:
+            super().__init__(lambda h: h)
+            self.begin = self.last.weight.detach().clone()
+
+        def forward(self, x: Tensor) -> Tensor:
+            is_moved = not torch.equal(self.begin, self.last.weight)
+            between = torch.tanh(self.first(x))
+            out: Tensor = self.last(hooked(between, summed) if is_moved else between)
+            return out
+
+    x, y = data()
+    run = DPSGD(
+        Waiting(), nn.CrossEntropyLoss(), n=ROWS, lot=ROWS, steps=9, noise_multiplier=1.0, learning_rate=1e-3
+    )
+    run.check((x, y))
+    sums = []
+    for start in (0, 1):
+        training = trainer(run)
+        training.next_trial = 2 if is_tried else 10
+        for _ in range(2):
+            training.step([])
+        sums.append(training.clipped([Batch((x[start:], y[start:]))]).total["all"].double())
+    assert (float((sums[0] - sums[1]).norm()) <= 1 + 1e-5) == is_tried

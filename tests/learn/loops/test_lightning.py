@@ -36,7 +36,7 @@ from tests.learn.loops.loop_models import (
     same,
     weights,
 )
-from tests.learn.sgd.runs import linear
+from tests.learn.sgd.runs import linear, problem
 
 
 def module_of(package: Any = pl) -> Any:
@@ -118,7 +118,7 @@ class Breaking(Callback):
 def test_a_module_learns_and_hooks_and_logs_see_releases_only(account: Account) -> None:
     module, watching = module_of(), Watching()
     trainer = trainer_of(PrivateStrategy(run_of(module), account=account), callbacks=[watching])
-    public = DataLoader(TensorDataset(ROWS[0][:50], ROWS[1][:50]), batch_size=50)
+    public = DataLoader(TensorDataset(*problem(50, seed=1)), batch_size=50)
     fit(trainer, module, loader(), public)
     assert trainer.global_step == STEPS
     assert float((module(ROWS[0]).argmax(1) == ROWS[1]).float().mean()) > 0.8
@@ -297,6 +297,14 @@ def test_raw_gradients_move_nothing_while_it_runs(account: Account) -> None:
     module = module_of()
     with pytest.raises(InvalidQuery, match="gradients without noise"):
         fit(trainer_of(PrivateStrategy(run_of(module), account=account), callbacks=[Raw()]), module, loader())
+
+
+def test_there_is_no_backward_pass_but_our_own(account: Account) -> None:
+    module = module_of()
+    loss = module(ROWS[0]).sum()
+    with pytest.raises(InvalidParameter, match="no backward pass of its own"):
+        PrivateStrategy(run_of(module), account=account).backward(loss, None)
+    assert module.net.weight.grad is None
 
 
 def test_a_closure_does_not_get_around_the_guard(account: Account) -> None:

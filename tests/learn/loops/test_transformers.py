@@ -40,6 +40,7 @@ class Counting(Dataset[Any]):
         return len(self.ids)
 
     def __getitem__(self, i: int) -> dict[str, Tensor]:
+        torch.rand(1)  # as a random view would
         return {"input_ids": self.ids[i], "labels": self.ids[i]}
 
 
@@ -135,6 +136,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"gradient_checkpointing": True}, "gradients of rows"),
     ({"num_train_epochs": 3}, "would take 15 steps and the run has 10, 5 in an epoch"),
     ({"max_steps": 4}, "would take 4 steps"),
+    ({"max_steps": 0}, "would take 0 steps"),
+    ({"skip_memory_metrics": False}, "how many rows were drawn"),
     ({"include_num_input_tokens_seen": "all"}, "tokens were drawn is private"),
 ]
 

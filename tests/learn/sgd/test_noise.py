@@ -11,10 +11,12 @@ import pytest
 import torch
 from mpmath import mp
 from scipy import stats
+from torch import Tensor
 
 from deniable.learn.clip import Batch
 from deniable.learn.sgd import noise
 from deniable.learn.sgd.noise import COUNTED, GradientGrid, count_deviation, gaussians, noisy_mean
+from deniable.learn.sgd.training import trainer as training
 from deniable.learn.sgd.training.trainer import Trainer
 from deniable.randomness import SecureRandom, SeededRandom
 from tests.learn.sgd.runs import Identity, output, problem, small, trainer
@@ -222,6 +224,24 @@ def test_gradient_and_count_together_are_one_release(grid: bool) -> None:
     else:
         gradient, count = 1 / (1.5 * COUNTED), 1 / count_deviation(1.5)
         assert math.hypot(gradient, count) <= 1 / 1.5 * (1 + 1e-15)
+
+
+def test_gradients_are_drawn_with_noise_that_leaves_room_for_the_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """1/2000 more than z·C, too little for any statistic: the deviation that is asked for is looked at."""
+    deviations: list[float] = []
+
+    def recorded(total: Tensor, deviation: float, lot: float, rng: Any) -> Tensor:
+        deviations.append(deviation)
+        return noisy_mean(total, deviation, lot, rng)
+
+    monkeypatch.setattr(training, "noisy_mean", recorded)
+    t = trainer(small(Identity(5), output, noise_multiplier=1.5, clip=0.3))
+    t.taken = 1
+    t.release(t.clipped([]))
+    assert deviations[0] >= 1.5 * 0.3 * COUNTED
+    assert math.hypot(0.3 / deviations[0], 1 / count_deviation(1.5)) <= 1 / 1.5
 
 
 def test_a_sum_on_the_grid_is_the_sum_of_its_rows_to_the_last_bit() -> None:

@@ -219,6 +219,31 @@ def test_a_loop_that_is_forgotten_guards_nothing(account: Account) -> None:
     optimizer.step()
 
 
+def test_a_second_loop_of_a_model_is_refused_before_its_charge(account: Account) -> None:
+    """It was charged, and its first step raised."""
+    net = linear()
+    first = private(account, net=net)
+    with pytest.raises(InvalidParameter, match=r"loop of this model is open.*Nothing was charged.*close\(\)"):
+        private(account, net=net)
+    private(account, net=linear()).close()
+    first.close()
+    private(account, net=net).close()
+
+
+def test_a_loop_says_that_few_rows_were_usable(account: Account, caplog: pytest.LogCaptureFixture) -> None:
+    """A whole run did; in a loop noise was trained in silence."""
+    for data, words in (((X, Y + 7), ["rows of a lot were usable, of 200 expected"]), ((X, Y), [])):
+        training = private(account, data=data)
+        for _ in training.lots():
+            training.step()
+        training.close()
+        training.close()
+        told = [record.getMessage() for record in caplog.records]
+        assert len(told) == len(words)
+        assert all(word in message for word, message in zip(words, told, strict=True))
+        caplog.clear()
+
+
 def test_what_is_done_to_a_lot_in_place_does_not_reach_the_step(account: Account) -> None:
     released = []
     for act in (torch.Tensor.clone, torch.Tensor.zero_):

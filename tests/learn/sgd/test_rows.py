@@ -42,6 +42,10 @@ def broken() -> Any:
     raise RuntimeError("This row cannot be read.")
 
 
+def leaving() -> Any:
+    raise SystemExit(3)
+
+
 def all_of(data: Any, example: Any = None) -> Any:
     found = rows(data, EXAMPLE if example is None else example)
     return found.take(np.arange(len(found)), torch.float32)
@@ -73,6 +77,7 @@ BAD = [
     None,
     "text",
     broken,
+    leaving,
 ]
 
 
@@ -95,6 +100,16 @@ def test_a_bad_row_in_tensors_contributes_exactly_nothing() -> None:
     x, y = torch.cat([X, X[:4]]), torch.cat([Y, torch.tensor([3, -7, 0, 1])])
     x[32, 2], x[33, 0] = float("nan"), float("-inf")
     assert torch.allclose(sums((x, y)), sums((X, Y)), rtol=0, atol=1e-5)
+
+
+def test_rows_that_are_no_numbers_never_reach_the_model() -> None:
+    """Whatever it makes of them: one that fills them up with zeros would have a gradient there."""
+    x = X.clone()
+    x[3, 1], x[5, 0], x[7, 2] = float("nan"), float("inf"), float("-inf")
+    good = [i for i in range(30) if i not in (3, 5, 7)]
+    for data in ((x, Y), Listed([(x[i], Y[i]) for i in range(30)])):
+        (lot,) = all_of(data)
+        assert torch.equal(lot.rows[0], X[good])
 
 
 def test_a_lot_of_bad_rows_only_is_noise() -> None:

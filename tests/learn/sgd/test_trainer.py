@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from deniable.errors import InvalidParameter
 from deniable.learn.clip import Batch, Clipped, PerExample
-from deniable.learn.sgd import DPSGD
+from deniable.learn.sgd import DPSGD, BatchLoss
 from deniable.learn.sgd.training.trainer import Trainer, shown
 from deniable.randomness import SeededRandom
 
@@ -37,16 +38,79 @@ def _run() -> DPSGD:
     )
 
 
-def test_a_row_that_is_refused_takes_no_other_row_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_row_that_is_refused_takes_no_other_row_with_it(
+    monkeypatch: pytest.MonkeyPatch, declared: bool
+) -> None:
+    """In a batch, where halves are tried down to that row, and one by one, as rows of other shapes go."""
     monkeypatch.setattr("deniable.learn.sgd.dpsgd.PerExample", Picky)
-    trainer = Trainer.fresh(_run(), SeededRandom(0))
     x, y = torch.randn(9, 2), torch.zeros(9, dtype=torch.int64)
+    run = _run()
+    if declared:
+        run.check((x, y))
+    trainer = Trainer.fresh(run, SeededRandom(0))
     alone = trainer.clipped([Batch((x[1:], y[1:]))]).total["all"]
     x[0] = 7
     with_it = trainer.clipped([Batch((x, y))])
     assert torch.allclose(with_it.total["all"], alone, atol=1e-6)
     assert float(alone.norm()) > 0.1
     assert shown(with_it.seen)[1:] == (8, 1)
+
+
+class AnyLength(nn.Module):
+    """Remembers, outside of its attributes, how many rows came at once."""
+
+    def __init__(self, sizes: list[int]) -> None:
+        super().__init__()
+        self.out = nn.Linear(1, 2)
+        self.seen = lambda rows: sizes.append(rows)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen(len(x))
+        answer: Tensor = self.out(x.mean(1, keepdim=True))
+        return answer
+
+
+def _sizes(length: int, **given: Any) -> tuple[set[int], set[int]]:
+    """How many rows `augment` and the model see at once, of a lot of nine with this length."""
+    of_views: list[int] = []
+    of_model: list[int] = []
+
+    def augment(x: Tensor) -> Tensor:
+        of_views.append(len(x))
+        return x
+
+    run = DPSGD(
+        AnyLength(of_model), nn.CrossEntropyLoss(), n=100, lot=10, steps=1, learning_rate=0.1,
+        noise_multiplier=1.0, augment=augment, **given,
+    )  # fmt: skip
+    run.check((torch.zeros(1, 4), torch.zeros(1, dtype=torch.int64)))
+    of_views.clear()
+    of_model.clear()
+    lot = [Batch((torch.randn(9, length), torch.zeros(9, dtype=torch.int64)))]
+    Trainer.fresh(run, SeededRandom(0)).clipped(lot)
+    return set(of_views), set(of_model)
+
+
+def test_rows_of_another_shape_and_rows_on_a_grid_are_alone() -> None:
+    """Nobody has looked whether `augment` and the model treat rows of that shape apart; on a grid nobody asks."""
+    views, model = _sizes(4)
+    assert (views, min(model) >= 9) == ({9}, True)
+    assert _sizes(5) == ({1}, {1})
+    assert _sizes(4, grid=True) == ({1}, {1})
+
+
+def test_a_warning_that_a_row_calls_forth_is_not_shown(recwarn: pytest.WarningsRecorder) -> None:
+    def losses(model: nn.Module, batch: Any) -> Tensor:
+        if bool((batch[0] == 7).any()):
+            warnings.warn("a row of sevens", stacklevel=1)
+        return model(batch[0]).square().sum(1)
+
+    run = DPSGD(
+        nn.Linear(2, 2), BatchLoss(losses), n=9, lot=9, steps=1, learning_rate=0.1, noise_multiplier=1.0
+    )
+    Trainer.fresh(run, SeededRandom(0)).clipped([Batch((torch.full((9, 2), 7.0), torch.zeros(9)))])
+    assert not [warning for warning in recwarn if "sevens" in str(warning.message)]
 
 
 def test_what_was_released_stays_what_it_was() -> None:

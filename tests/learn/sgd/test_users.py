@@ -13,6 +13,7 @@ import pytest
 import torch
 from scipy import stats
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 
 from deniable.errors import DataError
 from deniable.guarantee import Budget
@@ -131,6 +132,25 @@ def test_an_odd_row_of_a_person_is_left_out_and_no_second_gradient(odd: str) -> 
     assert float(found.norm()) <= 1e-3
 
 
+class AnyLength(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Linear(1, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        answer: Tensor = self.out(x.mean(1, keepdim=True))
+        return answer
+
+
+def test_a_model_that_takes_any_length_gives_a_person_no_second_gradient() -> None:
+    """A model that takes no other shape leaves such a row out by itself."""
+    run = people(AnyLength(), clip=1e-3, example=EXAMPLE)
+    lengths = [(torch.ones(FEATURES + more), 0) for more in (0, 1, 2)]
+    found = everybody(run, Users(Listed(lengths), ["her"] * 3))
+    assert torch.allclose(found, everybody(run, Users(Listed(lengths[:1]), ["her"])), atol=1e-8)
+    assert float(found.norm()) <= 1e-3
+
+
 @pytest.mark.parametrize("column", [pa.array, lambda ids: pa.chunked_array([ids[:2], ids[2:]])])
 def test_missing_ids_of_arrow_are_nobody_s_too(column: Any) -> None:
     users = Users(problem(5), column(["ann", None, "bob", "ann", None]))
@@ -183,6 +203,35 @@ def test_people_of_a_column() -> None:
             run.rows(wrong)
     with pytest.raises(DataError, match="one id for each row"):
         run.rows(Users((X, Y), IDS[:-1]))
+
+
+def test_people_of_a_dict_of_columns() -> None:
+    """Their ids are words, and no input of the model."""
+    run = people(example={"input": torch.zeros(FEATURES), "label": 0})
+    data = {"person": np.array(IDS), "input": X, "label": Y}
+    assert torch.equal(everybody(run, data), everybody(people(), Users((X, Y), IDS)))
+
+
+def halved(batch: list[Any]) -> Any:
+    return torch.stack([x / 2 for x, _ in batch]), torch.tensor([int(y) for _, y in batch])
+
+
+def test_people_of_loaders() -> None:
+    """Loops of others take loaders: of people, and of data that has their column."""
+    run, rows = people(example=EXAMPLE), TensorDataset(X, Y)
+    right = everybody(run, Users((X, Y), IDS))
+    for data in (DataLoader(Users(rows, IDS), batch_size=7), Users(DataLoader(rows, shuffle=True), IDS)):
+        assert torch.allclose(everybody(run, data), right, rtol=0, atol=1e-5)
+    own = everybody(run, DataLoader(Users(rows, IDS), collate_fn=halved))
+    assert torch.allclose(own, everybody(run, Users((X / 2, Y), IDS)), rtol=0, atol=1e-5)
+
+    frame = pd.DataFrame({"person": IDS, "place": range(200)})
+    loader = DataLoader(frame, collate_fn=lambda batch: halved([rows[row["place"]] for row in batch]))
+    assert torch.allclose(everybody(run, loader), own, rtol=0, atol=1e-5)
+    with pytest.raises(DataError, match="sampler of its own"):
+        run.rows(DataLoader(Users(rows, IDS), sampler=WeightedRandomSampler([1.0] * 200, 9)))
+    with pytest.raises(DataError, match='a column "person"'):
+        run.rows(DataLoader(rows))
 
 
 def test_an_account_of_people_trains() -> None:

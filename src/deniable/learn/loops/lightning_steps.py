@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 
 from deniable.errors import InvalidParameter
 from deniable.learn.loops.paid_loop import EVERY, FOREIGN, PaidLoop
+from deniable.learn.loops.private_rows import shares_rows
 from deniable.learn.sgd.dpsgd import DPSGD
 from deniable.ledger import Account
 from deniable.mechanism import Random
@@ -76,10 +77,12 @@ class PrivateSteps:
 
     def _refuse_private_rows(self) -> None:
         """Rows of training are no rows of validation: what is logged of them would be a release."""
-        if self._loader is not None and any(_rows(other) is _rows(self._loader) for other in self._others):
+        if self._loader is not None and any(
+            shares_rows(_rows(other), _rows(self._loader)) for other in self._others
+        ):
             raise InvalidParameter(
-                "Expected other rows for validation than the private ones: what is logged of them would be a "
-                "release that nobody paid for. Give rows that are public."
+                "Expected other rows for validation than the private ones, and no part of them: what is "
+                "logged of them would be a release that nobody paid for. Give rows that are public."
             )
 
     def on_train_start(self) -> None:

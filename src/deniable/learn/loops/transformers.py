@@ -16,6 +16,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput, get_l
 
 from deniable.errors import InvalidParameter
 from deniable.learn.loops.paid_loop import EVERY, FOREIGN, PaidLoop
+from deniable.learn.loops.private_rows import shares_rows
 from deniable.learn.sgd.dpsgd import DPSGD
 from deniable.ledger import Account
 from deniable.mechanism import Random
@@ -34,6 +35,7 @@ UNUSED = {
     "torch_compile": (False, "gradients of rows are not those of a compiled model"),
     "auto_find_batch_size": (False, "a lot is not cut: Execution(microbatch=…) bounds the memory"),
     "gradient_checkpointing": (False, "gradients of rows need what it throws away"),
+    "skip_memory_metrics": (True, "how much memory a lot took tells how many rows were drawn"),
     "include_num_input_tokens_seen": ("no", "how many tokens were drawn is private"),
 }
 """Settings of a Trainer that a private run cannot follow: their one value, and why."""
@@ -99,7 +101,7 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
         refuse_precision(self.accelerator.mixed_precision)
         self.loop.refuse_again()
         epochs = math.ceil(self.args.num_train_epochs * self.loop.run.plan.pass_length)
-        count = self.args.max_steps if self.args.max_steps > 0 else epochs
+        count = self.args.max_steps if self.args.max_steps >= 0 else epochs
         self.loop.refuse_length(count, "num_train_epochs or max_steps of the arguments")
         for rows in _named(self.eval_dataset).values():
             self._refuse_private(rows)
@@ -167,10 +169,10 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
         return loader
 
     def _refuse_private(self, rows: Any) -> None:
-        if rows is not None and rows is self._private_rows:
+        if rows is not None and shares_rows(rows, self._private_rows):
             raise InvalidParameter(
-                "Expected other rows than the private ones: what is said of them would be a release that "
-                "nobody paid for. Nothing was run."
+                "Expected other rows than the private ones, and no part of them: what is said of them would "
+                "be a release that nobody paid for. Nothing was run. Evaluate on rows that are public."
             )
 
 

@@ -261,7 +261,9 @@ def refuse_optimizer(run: DPSGD) -> None:
         optimizer = learning.new_optimizer(model)
     except Exception as error:
         raise InvalidParameter(
-            f"Expected an optimizer made from parameters alone: {error}. Nothing was charged."
+            f"Expected a function that makes an optimizer from parameters alone: {error}. Nothing was "
+            "charged. Give optimizer=lambda parameters: torch.optim.Adam(parameters, lr=0.01), or the "
+            "optimizer itself to make_private."
         ) from None
     refuse_groups_of_rates(run, optimizer)
     trial(model, optimizer)

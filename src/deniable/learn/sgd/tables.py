@@ -249,7 +249,8 @@ def _columns(path: Path, names: Sequence[str]) -> dict[str, Any]:
     missing = [name for name in names if name not in columns_of(path)]
     if missing:
         raise DataError(
-            f"The file {path.name} has no column {', '.join(map(repr, missing))}. Nothing was charged."
+            f"The file {path.name} has no column {', '.join(map(repr, missing))}. Nothing was charged. (A "
+            "CSV file begins with a line of names, with commas between them.)"
         )
     if path.suffix == ".parquet":
         table = pyarrow.parquet.read_table(path, columns=list(dict.fromkeys(names)))

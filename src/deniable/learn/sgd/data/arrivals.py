@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,9 @@ class ArrivingRows(Rows):
 
     def _form(self, dtype: torch.dtype) -> RowForm:
         return self._inner.form(dtype)
+
+    def seeds(self, rng: Random | None) -> AbstractContextManager[None]:
+        return self._inner.seeds(rng)
 
     def read(self, positions: Positions, dtype: torch.dtype) -> list[RowGroup]:
         return self._inner.read(positions, dtype)

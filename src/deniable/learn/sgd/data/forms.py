@@ -89,7 +89,7 @@ class RowForm:
             ) from None
         if not all(bool(torch.isfinite(part).all()) for part in read):
             raise InvalidParameter("Expected an example of finite numbers. Nothing was charged.")
-        fill = _fill(row.fill, structure, len(parts)) if isinstance(row, Padded) else None
+        fill = _fill(row.fill, structure, read) if isinstance(row, Padded) else None
         return cls(structure, read, fill, words)
 
     @property
@@ -118,7 +118,7 @@ class RowForm:
             if not all(bool(good[0]) for _, good in read):
                 return None
             return self._fitted([values[0] for values, _ in read])
-        except Exception:  # a row that cannot be read is left out
+        except (Exception, SystemExit):  # a row that cannot be read is left out
             return None
 
     @property
@@ -138,16 +138,22 @@ class RowForm:
         return [_filled(part, shape, fill) for part, shape, fill in each]
 
 
-def _fill(fill: Any, structure: Structure, parts: int) -> tuple[float, ...]:
+def _fill(fill: Any, structure: Structure, parts: tuple[Tensor, ...]) -> tuple[float, ...]:
     own, values = taken_apart(fill)
     if own.inner is None:
-        values = values * parts
+        values = values * len(parts)
     elif own != structure:
         raise InvalidParameter(
             f"Expected fill={fill!r} to be a number, or put together like the row. Nothing was charged."
         )
     if not all(isinstance(value, int | float) and math.isfinite(value) for value in values):
         raise InvalidParameter(f"Expected finite numbers in fill={fill!r}. Nothing was charged.")
+    fills = [value for value, part in zip(values, parts, strict=True) if not part.is_floating_point()]
+    if any(value != int(value) for value in fills):
+        raise InvalidParameter(
+            f"Expected whole numbers in fill={fill!r} where the example has whole numbers. Nothing was "
+            "charged."
+        )
     return tuple(values)
 
 

@@ -10,7 +10,8 @@ owner's error and raises `DataError`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -24,7 +25,6 @@ from torch.utils.data import (
     IterableDataset,
     RandomSampler,
     SequentialSampler,
-    TensorDataset,
     default_collate,
     default_convert,
 )
@@ -32,17 +32,16 @@ from torch.utils.data import (
 from deniable.errors import DataError, InvalidParameter
 from deniable.learn.clip.batch import Batch
 from deniable.learn.nests import mapped, taken_apart
-from deniable.learn.sgd.data.forms import RowForm, declared, numbers
+from deniable.learn.sgd.data import adapters
+from deniable.learn.sgd.data.forms import Padded, RowForm, declared, numbers
+from deniable.learn.sgd.data.seeds import secret_seeds
 from deniable.mechanism import Random
+from deniable.randomness import SecureRandom
 
 Positions: TypeAlias = NDArray[np.int64]
 Lot: TypeAlias = list[Batch]
 """The rows of one lot, grouped by shape; empty if no row was drawn."""
 
-DIFFERENT = (  # without numbers: how many rows there are is private
-    "Expected inputs and targets with one row for each example; they differ in number, or one of them has no "
-    "axis."
-)
 UNDECLARED = (
     "Expected example=(input, target), a row that is made up or public: what a row of this data set looks "
     "like is not read from private rows, since a refusal that a row steers is a release. Nothing was charged."
@@ -74,7 +73,12 @@ class Rows(ABC):
 
     def take(self, positions: Positions, dtype: torch.dtype, rng: Random | None = None) -> Lot:
         """A lot of what is at these positions."""
-        return [Batch(group.rows) for group in self.read(positions, dtype)]
+        with self.seeds(rng):
+            return [Batch(group.rows) for group in self.read(positions, dtype)]
+
+    def seeds(self, rng: Random | None) -> AbstractContextManager[None]:
+        """Around every `read`: what code of others draws there comes from a secret seed."""
+        return nullcontext()
 
     def places(self, length: int, rng: Random) -> Positions:
         """The step of a pass that each row falls into, by a draw of its own."""
@@ -96,7 +100,7 @@ class TensorRows(Rows):
     def __init__(self, nest: Any, example: Any = None) -> None:
         self._structure, parts = taken_apart(nest)
         if not parts or any(part.ndim == 0 for part in parts) or len({len(part) for part in parts}) > 1:
-            raise DataError(DIFFERENT)
+            raise DataError(adapters.DIFFERENT)
         super().__init__(example)
         self._parts = [part.detach() for part in parts]
 
@@ -137,10 +141,13 @@ class DatasetRows(Rows):
         if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
             raise DataError(
                 "Expected a data set with positions and a length: a Poisson sample draws rows by position. "
-                "Nothing was charged."
+                "Nothing was charged. Read a stream into a list first: DataLoader(list(rows))."
             )
         super().__init__(example)
         self.dataset = dataset
+
+    def seeds(self, rng: Random | None) -> AbstractContextManager[None]:
+        return secret_seeds(SecureRandom() if rng is None else rng)
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -162,102 +169,105 @@ class DatasetRows(Rows):
     def _form(self, dtype: torch.dtype) -> RowForm:
         if self.example is None:
             raise InvalidParameter(UNDECLARED)
-        return RowForm.of(self.example, dtype)
+        form = RowForm.of(self.example, dtype)
+        self._refuse_columns(form.structure.keys)
+        return form
+
+    def _refuse_columns(self, declared: tuple[Any, ...] | None) -> None:
+        """Raise if no row can be as declared, by the names of columns."""
+        names = adapters.column_names(self.dataset)
+        if names is None:
+            return
+        if declared is None:
+            raise InvalidParameter(
+                f"Expected an example that is a dict: rows of this data have names ({', '.join(names)}). "
+                "Nothing was charged."
+            )
+        if missing := [name for name in declared if name not in names]:
+            raise InvalidParameter(
+                f"The example has {', '.join(map(repr, missing))}, and the data has no such column, only "
+                f"{', '.join(map(repr, names))}: every row would be left out. Nothing was charged."
+            )
+        if isinstance(self.dataset, adapters.Columns):
+            self.dataset.refuse_dates(declared)
 
     def _row(self, position: int) -> Any:
         try:
             return self.dataset[position]
-        except Exception:  # a row that cannot be read is left out, and None is no row
+        except (Exception, SystemExit):  # a row that cannot be read is left out, and None is no row
             return None
-
-
-class _Paired(Dataset[Any]):
-    """Two lists side by side."""
-
-    def __init__(self, x: Any, y: Any) -> None:
-        if len(x) != len(y):
-            raise DataError(DIFFERENT)
-        self.x, self.y = x, y
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def __getitem__(self, index: int) -> Any:
-        return self.x[index], self.y[index]
-
-
-class _Collated(Dataset[Any]):
-    """Rows as a loader's own `collate_fn` makes them, each in a batch of its own, so
-    that none bears on another."""
-
-    def __init__(self, dataset: Any, collate: Callable[[list[Any]], Any]) -> None:
-        self.dataset, self.collate = dataset, collate
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def __getitem__(self, index: int) -> Any:
-        structure, parts = taken_apart(self.collate([self.dataset[index]]))
-        if any(len(part) != 1 for part in parts):
-            raise DataError("Expected a batch of one row.")  # seen by nobody: the row is left out
-        return structure.built([part[0] for part in parts])
-
-
-class _Frame(Dataset[Any]):
-    """The rows of a pandas or polars frame, each a dict by column."""
-
-    def __init__(self, frame: Any) -> None:
-        self.columns = {str(name): frame[name].to_numpy() for name in frame.columns}
-        self.length = len(frame)
-
-    def __len__(self) -> int:
-        return self.length
-
-    def __getitem__(self, index: int) -> Any:
-        return {name: values[index] for name, values in self.columns.items()}
 
 
 def rows(data: Any, example: Any = None) -> Rows:
     """Read a container: tensors or arrays in a pair, a tuple or a dict; two lists; a
     map-style `Dataset`, a `datasets` set of Hugging Face; a `DataLoader` for its data
-    set; a pandas or polars frame. `example` is a row, made up or public."""
+    set; a frame of pandas or polars, an Arrow table. `example` is a row, made up or public."""
     match data:
         case Rows():
             return data
         case DataLoader():
             return _of_loader(data, example)
-        case TensorDataset():
-            return TensorRows(data.tensors, example)
         case Dataset():
-            return DatasetRows(data, example)
-        case tuple() | Mapping() | [Tensor() | np.ndarray(), Tensor() | np.ndarray()] if _is_of_numbers(data):
-            return TensorRows(mapped(torch.as_tensor, data), example)
-        case (x, y) if all(hasattr(part, "__len__") and hasattr(part, "__getitem__") for part in (x, y)):
-            return DatasetRows(_Paired(x, y), example)
-        case _ if _is_frame(data):
-            return DatasetRows(_Frame(data), example)
+            tensors = adapters.rows_of_tensors(data)
+            return DatasetRows(data, example) if tensors is None else _of_tensors(tensors, example)
+        case tuple() | Mapping() | [_, _]:
+            parts = _of_parts(adapters.positional(_as_declared(data, example)), example)
+            if parts is not None:
+                return parts
+        case _ if adapters.is_frame(data):
+            return DatasetRows(adapters.Columns(data), example)
         case _ if _has_positions(data):
-            return DatasetRows(data, example)
-        case _:
-            raise DataError(
-                "Expected (inputs, targets) as tensors or arrays, a Dataset, a DataLoader or a frame, got "
-                f"{type(data).__name__}. Nothing was charged. A list of rows is given as DataLoader(rows)."
-            )
+            return DatasetRows(adapters.by_position(data), example)
+    raise DataError(
+        "Expected (inputs, targets) as tensors or arrays, a Dataset, a DataLoader or a frame, got "
+        f"{type(data).__name__}. Nothing was charged. A list of rows is given as DataLoader(rows), one "
+        "tensor as TensorDataset(tensor)."
+    )
+
+
+def _as_declared(data: Any, example: Any) -> Any:
+    """Of a dict of columns those that the example has: an id of a person is no input."""
+    row = example.row if isinstance(example, Padded) else example
+    if not isinstance(data, Mapping) or not isinstance(row, Mapping) or not row.keys() <= data.keys():
+        return data
+    return {name: data[name] for name in row}
+
+
+def _of_tensors(nest: Any, example: Any) -> Rows:
+    return TensorRows(mapped(adapters.dense, nest), example)
+
+
+def _of_parts(data: Any, example: Any) -> Rows | None:
+    """Arrays of numbers and tensors, or two lists; None for all else."""
+    if _is_of_numbers(data):
+        return _of_tensors(data, example)
+    is_pair = isinstance(data, tuple) and len(data) == 2
+    if is_pair and all(hasattr(part, "__len__") and hasattr(part, "__getitem__") for part in data):
+        adapters.refuse_sparse(data)
+        return DatasetRows(adapters.SideBySide(*data), example)
+    return None
 
 
 def _of_loader(loader: DataLoader[Any], example: Any) -> Rows:
     """The rows of its data set, as a `collate_fn` of its own makes them."""
+    refuse_sampler(loader)
     dataset: Any = loader.dataset
+    if loader.collate_fn not in (default_collate, default_convert, None):
+        own = adapters.Columns(dataset) if adapters.is_frame(dataset) else adapters.by_position(dataset)
+        return DatasetRows(adapters.Collated(DatasetRows(own).dataset, loader.collate_fn), example)
+    return DatasetRows(dataset, example) if isinstance(dataset, list) else rows(dataset, example)
+
+
+def refuse_sampler(loader: DataLoader[Any]) -> None:
+    """Raise if the loader chooses rows itself: what it would choose is not what is drawn."""
     sampler = getattr(loader.batch_sampler, "sampler", loader.batch_sampler) or loader.sampler
-    if not isinstance(dataset, IterableDataset) and type(sampler) not in (RandomSampler, SequentialSampler):
+    is_usual = type(sampler) in (RandomSampler, SequentialSampler)
+    if not is_usual and not isinstance(loader.dataset, IterableDataset):
         raise DataError(
             f"The loader has a sampler of its own ({type(sampler).__name__}), and lots are drawn by coins "
             "here. Nothing was charged. Give a torch.utils.data.Subset of the rows it chooses, or the data "
             "set."
         )
-    if loader.collate_fn not in (default_collate, default_convert, None):
-        return DatasetRows(_Collated(DatasetRows(dataset).dataset, loader.collate_fn), example)
-    return DatasetRows(dataset, example) if isinstance(dataset, list) else rows(dataset, example)
 
 
 def listed(column: Any) -> Any:
@@ -273,11 +283,6 @@ def _is_of_numbers(nest: Any) -> bool:
     """Tensors and arrays of numbers in a nest of at least two."""
     _, parts = taken_apart(nest)
     return len(parts) > 1 and all(isinstance(part, Tensor) or is_numeric(part) for part in parts)
-
-
-def _is_frame(data: Any) -> bool:
-    """pandas, polars and what is like them, by their type: nothing of what they hold is read."""
-    return type(data).__module__.split(".")[0] in ("pandas", "polars") and type(data).__name__ == "DataFrame"
 
 
 def _has_positions(data: Any) -> bool:

@@ -7,13 +7,16 @@ run with users for rows. Rows drawn one by one would cost a group of `max_rows` 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils.data import DataLoader
 
 from deniable.errors import DataError
 from deniable.learn.clip.batch import Batch
@@ -39,6 +42,17 @@ class Users:
         self.data, self.rows = data, _rows_of_each(ids)
         self.ids = len(ids)
 
+    def __len__(self) -> int:
+        """How many rows: loops of others ask for it."""
+        return self.ids
+
+    def collated(self, loader: DataLoader[Any]) -> Users:
+        """The same people, with rows as a loader of them makes each."""
+        containers.refuse_sampler(loader)
+        users = copy.copy(self)
+        users.data = DataLoader(self.data, collate_fn=loader.collate_fn)
+        return users
+
 
 class UserRows(Rows):
     """Users that can be drawn by position, and at most `max_rows` rows of each, chosen anew at every draw."""
@@ -56,6 +70,9 @@ class UserRows(Rows):
     def _form(self, dtype: torch.dtype) -> RowForm:
         return self._inner.form(dtype)
 
+    def seeds(self, rng: Random | None) -> AbstractContextManager[None]:
+        return self._inner.seeds(rng)
+
     def read(self, positions: Positions, dtype: torch.dtype) -> list[RowGroup]:
         return self._inner.read(positions, dtype)
 
@@ -72,7 +89,9 @@ class UserRows(Rows):
         owners = np.repeat(np.arange(len(row_lists)), [len(own) for own in row_lists])
         shapes = self.form(dtype).shapes
         lot: Lot = []
-        for group in self.read(np.concatenate(row_lists), dtype):
+        with self.seeds(rng):
+            groups = self.read(np.concatenate(row_lists), dtype)
+        for group in groups:
             if tuple(tuple(part.shape[1:]) for part in tensors(group.rows)) == shapes:
                 lot += batches(group.rows, owners[group.places], self._most)
         return lot
@@ -122,9 +141,19 @@ def _batch(rows: Any, order: NDArray[Any], starts: NDArray[Any], counts: NDArray
 
 def users_of(data: Any, unit: Unit) -> Users:
     """The people of a container: as given, or by the unit's column of a frame, of a dict
-    of columns or of a `datasets` set."""
+    of columns or of a `datasets` set; of a loader, those of its data set."""
     if isinstance(data, Users):
         return data
+    if isinstance(data, DataLoader):
+        inner: Any = data.dataset
+        if isinstance(inner, Users):
+            return inner.collated(data)
+        return Users(data, _ids(inner, unit))
+    return Users(data, _ids(data, unit))
+
+
+def _ids(data: Any, unit: Unit) -> Any:
+    """The unit's column."""
     name = str(unit.column_name)
     names = (
         data.keys()
@@ -132,14 +161,17 @@ def users_of(data: Any, unit: Unit) -> Users:
         else getattr(data, "column_names", getattr(data, "columns", ()))
     )
     if not callable(names) and name in list(names):
-        return Users(data, data[name])
-    raise DataError(f'Expected Users(data, ids), or data with a column "{name}". Nothing was charged.')
+        return data[name]
+    raise DataError(
+        f'Expected Users(data, ids), a loader of it, or data with a column "{name}". Nothing was charged.'
+    )
 
 
 def _rows_of_each(ids: Any) -> list[Positions]:
     """The positions of each user's rows. Ids are compared as Python values: 1 and 1.0
     are one user, "1" is another."""
-    if isinstance(ids, str | bytes) or not hasattr(ids, "__len__"):
+    is_column = getattr(ids, "ndim", 1) == 1 and hasattr(ids, "__len__")
+    if isinstance(ids, str | bytes) or not is_column:
         raise DataError("Expected the ids of users as a list, an array or a column. Nothing was charged.")
     positions: dict[Any, list[int]] = {}
     for position, value in enumerate(containers.listed(ids)):

@@ -153,7 +153,10 @@ class Private:
         self._guard()
 
     def close(self) -> None:
-        """Settle, and give the optimiser back. Closing twice does nothing."""
+        """Settle, and give the optimiser back; a warning is logged if few rows were usable. Closing twice
+        does nothing."""
+        if self._guard.alive and self._trainer is not None:
+            self._trainer.usable()
         self._guard()
         self._session.close()
 
@@ -190,6 +193,7 @@ def make_private(
             "Nothing was charged."
         )
     check_optimizer(run, optimizer)
+    _refuse_two_loops(run)
     run.check(data, model=run.model)
 
     def opened(training: TrainingSteps) -> Session[Any]:
@@ -237,6 +241,16 @@ def refuse_step_hooks(optimizer: Optimizer) -> None:
         )
 
 
+def _refuse_two_loops(run: DPSGD) -> None:
+    """A model in two open loops could be moved by neither: each holds the other's steps for raw ones."""
+    guards = [hook for hook in _global_optimizer_pre_hooks.values() if isinstance(hook, _Guard)]
+    if any(guard.loop is not None and guard.loop.run.model is run.model for guard in guards):
+        raise InvalidParameter(
+            "Another private loop of this model is open, in which no other may move it. Nothing was charged. "
+            "Close that one first (private.close())."
+        )
+
+
 def _memory(parameter: Tensor) -> int:
     """Where its numbers lie: another object with the same memory moves the same model."""
     return parameter.data_ptr() or id(parameter)
@@ -252,8 +266,12 @@ class _Guard:
     def __init__(self, private: Private) -> None:
         self._alive = weakref.ref(private)
 
+    @property
+    def loop(self) -> Private | None:
+        return self._alive()
+
     def __call__(self, optimizer: Optimizer, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        loop = self._alive()
+        loop = self.loop
         if loop is not None:
             # A step has one argument, the closure; `arguments` begins with the optimiser itself in some
             # versions.

@@ -385,10 +385,14 @@ class Trainer:
                 if name in parameters:
                     parameter.copy_(parameters[name])
                 parameter.grad = None
+        return Trained(model, self.history, self.taken, self.usable())
+
+    def usable(self) -> Usable | None:
+        """How many rows counted; a warning is logged where they were few in the whole run."""
         usable = self._usable()
         if usable is not None and usable.few and self.taken == self.run.plan.steps:
             LOG.warning("%s: %s", usable, FEW)
-        return Trained(model, self.history, self.taken, usable)
+        return usable
 
     def _usable(self) -> Usable | None:
         """From released counts alone."""

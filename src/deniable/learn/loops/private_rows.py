@@ -1,0 +1,56 @@
+"""Whether other rows that a loop is given are private ones, as far as their containers tell."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import ConcatDataset, DataLoader, Subset, TensorDataset
+
+from deniable.learn.sgd.data.users import Users
+
+
+def shares_rows(rows: Any, private: Any) -> bool:
+    """Whether both are one data set, a loader, a part or a union of it with a row in common, or tensors with
+    a row in the same memory. Places are compared, never what rows hold."""
+    return any(
+        here == there and (own is None or others is None or not set(own).isdisjoint(others))
+        for here, own in _places(rows)
+        for there, others in _places(private)
+    )
+
+
+def _places(
+    rows: Any, places: Sequence[int] | None = None
+) -> Iterator[tuple[Hashable, Sequence[int] | None]]:
+    """The sets that rows are of, and their places there; None for all."""
+    match rows:
+        case DataLoader():
+            yield from _places(rows.dataset, places)
+        case Users():
+            yield from _places(rows.data, places)
+        case Subset():
+            own = list(rows.indices)
+            yield from _places(rows.dataset, own if places is None else [own[i] for i in places])
+        case ConcatDataset():
+            stops = rows.cumulative_sizes
+            for part, start, stop in zip(rows.datasets, [0, *stops], stops, strict=False):
+                yield from _places(part, _within(places, start, stop))
+        case TensorDataset() if rows.tensors[0].layout is torch.strided:
+            addresses = _addresses(rows.tensors[0])
+            own_addresses = addresses if places is None else [addresses[i] for i in places]
+            yield "memory", own_addresses
+        case _:
+            yield id(rows), places
+
+
+def _within(places: Sequence[int] | None, start: int, stop: int) -> Sequence[int] | None:
+    return None if places is None else [i - start for i in places if start <= i < stop]
+
+
+def _addresses(tensor: Tensor) -> range:
+    """Where each row begins."""
+    step = max(1, tensor.stride(0) * tensor.element_size())
+    return range(tensor.data_ptr(), tensor.data_ptr() + step * len(tensor), step)
