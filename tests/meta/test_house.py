@@ -21,7 +21,8 @@ STRAIGHT = (
 import one another in a circle is tested with the layers, and that every function is typed in `test_typed`.)"""
 
 MODULES, SWITCHES = 110, 340
-"""What one query enters, and how often it changes package at most, with room for what chance adds. The aims of `make house` are lower."""
+"""What one query enters, and how often it changes package at most, with room for what chance adds. The aims of
+`make house` are lower."""
 
 
 @pytest.fixture(scope="module")
