@@ -16,16 +16,17 @@ SETTINGS = {
     8.0: LinearDescent(steps=80, learning_rate=350, clip=0.3, intercept=False),
 }
 """Compared at each ε in a sketch, on 10,000 held-out training pictures after training on 20,000 others with
-the noise that all 50,000 would have (see the guide to recipes); what is taken at ε = 8 lies between two that
-were compared. The choice itself is not in the loss."""
+the noise that all 50,000 would have (see the guide to recipes); the rate at ε = 1 lies between two that were
+compared. The choice itself is not in the loss."""
 SHARE = 0.1
 SCALING = {
     1.0: Scaling(0.3, places=0, kept=(50, 100)),
     3.0: Scaling(0.3, places=0, kept=(120, 240)),
     8.0: Scaling(0.3, places=0, kept=(120, 240)),
 }
-"""Places stay as they are: what changes slowly over a picture tells most. Of channels the fewer are kept the
-more noise there is, since noise in the others would only drown these."""
+"""Channels are evened out, places are not: what changes slowly over a picture tells most. The more noise, the
+fewer channels are kept, for each takes a share of a row's length, and of its noise. Compared like the
+settings."""
 
 
 def cifar10(
