@@ -151,4 +151,5 @@ def _root(moments: Tensor, power: float, ridge: float, kept: int | None = None) 
     basis = vectors * (values.clamp_min(0) + ridge).pow(-power)
     if kept is None:
         return torch.matmul(basis, vectors.T).float()
-    return basis[:, -kept:].T.float().contiguous()
+    axes: Tensor = basis[:, -kept:].T
+    return axes.float().contiguous()
