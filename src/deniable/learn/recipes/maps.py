@@ -142,8 +142,9 @@ def opponent(pictures: Tensor) -> Tensor:
     >>> opponent(torch.full((1, 3, 1, 1), GREY)).flatten().tolist()
     [0.0, 0.0, 0.0]
     """
-    red, green, blue = (pictures - GREY).unbind(1)
-    axes = (red + green + blue) / 3**0.5, (red - green) / 2**0.5, (red + green - 2 * blue) / 6**0.5
+    reds, greens, blues = (pictures - GREY).unbind(1)
+    brightness, both = reds + greens + blues, reds + greens
+    axes = brightness / 3**0.5, (reds - greens) / 2**0.5, (both - 2 * blues) / 6**0.5
     return torch.stack(axes, 1)
 
 

@@ -40,8 +40,8 @@ class Scaling:
         checks.number("power", self.power, at_least=0)
         checks.number("places", self.places, at_least=0)
         checks.number("ridge", self.ridge, above=0)
-        for kept in self.kept or ():
-            checks.whole("kept", kept, at_least=1)
+        for number in self.kept or ():
+            checks.whole("kept", number, at_least=1)
 
 
 HALF = Scaling()
@@ -90,17 +90,17 @@ def fit(maps: Tensor, shapes: Shapes, n: int, multiplier: float, scaling: Scalin
     mean = exact.noisy(_sum(maps), multiplier, NORM, rng) / (n * NORM)
     sensitivity = math.sqrt(len(shapes)) * NORM**2 * (1 + 2.0**-50)
 
-    def released(moments: Tensor) -> Tensor:
+    def release(moments: Tensor) -> Tensor:
         noisy = exact.noisy_symmetric(moments, multiplier, sensitivity, rng)
         return _shrunk(noisy, multiplier * sensitivity / math.sqrt(2)) / (n * NORM**2)
 
-    kept = scaling.kept or (None,) * len(shapes)
+    numbers = scaling.kept or (None,) * len(shapes)
     roots = tuple(
         (
-            _root(released(channels), scaling.power, scaling.ridge, most),
-            _root(released(places), scaling.places, scaling.ridge),
+            _root(release(channels), scaling.power, scaling.ridge, most),
+            _root(release(places), scaling.places, scaling.ridge),
         )
-        for (channels, places), most in zip(_second_moments(maps, shapes, mean.float()), kept, strict=True)
+        for (channels, places), most in zip(_second_moments(maps, shapes, mean.float()), numbers, strict=True)
     )
     return Whitening(mean.float(), roots)
 
@@ -139,8 +139,8 @@ def _shrunk(moments: Tensor, noise: float) -> Tensor:
     """
     diagonal = torch.diag(moments.diagonal())
     others = moments - diagonal
-    expected = len(moments) * (len(moments) - 1) * noise**2
-    share = expected / max(float(others.square().sum()), expected, 1.0)
+    energy = len(moments) * (len(moments) - 1) * noise**2
+    share = energy / max(float(others.square().sum()), energy, 1.0)
     return diagonal + (1 - share) * others
 
 
