@@ -18,7 +18,7 @@ from deniable.learn.recipes.cifar10 import cifar10
 from deniable.learn.recipes.classifier import Recipe, mapped, one_hot, whitened
 from deniable.learn.recipes.linear import LinearDescent, LinearScores
 from deniable.learn.recipes.mnist import SETTINGS, mnist
-from deniable.learn.recipes.whitening import Scaling
+from deniable.learn.recipes.whitening import Flattening
 from deniable.ledger import Filter
 from deniable.randomness import SeededRandom
 
@@ -207,7 +207,7 @@ def test_noise_of_second_moments_grows_with_the_number_of_maps() -> None:
             return super().discrete_gaussian(sigma, size)
 
     whitening.fit(
-        torch.zeros(3, 12, dtype=torch.int16), ((2, 2), (4, 2)), 3, 2.0, Scaling(ridge=1e-3), Watched(1)
+        torch.zeros(3, 12, dtype=torch.int16), ((2, 2), (4, 2)), 3, 2.0, Flattening(ridge=1e-3), Watched(1)
     )
     unit = 2.0 * math.sqrt(2) * whitening.NORM**2
     assert asked[0] >= 2.0 * whitening.NORM
@@ -217,7 +217,7 @@ def test_noise_of_second_moments_grows_with_the_number_of_maps() -> None:
 def test_maps_of_a_row_are_whitened_apart_and_have_one_length() -> None:
     g = torch.Generator().manual_seed(0)
     rows = torch.randint(-900, 900, (40, 12), generator=g, dtype=torch.int16)
-    fitted = whitening.fit(rows, ((2, 2), (4, 2)), 40, 0.05, Scaling(ridge=1e-3), SeededRandom(1))
+    fitted = whitening.fit(rows, ((2, 2), (4, 2)), 40, 0.05, Flattening(ridge=1e-3), SeededRandom(1))
     found = fitted(rows)
     for part in (found[:, :4], found[:, 4:]):
         assert part.norm(dim=1).numpy() == pytest.approx(1, rel=1e-5)
@@ -245,8 +245,8 @@ def test_the_strongest_directions_of_channels_are_kept() -> None:
     g = torch.Generator().manual_seed(0)
     strengths = torch.tensor([3.0, 900.0, 2.0, 500.0])[:, None]
     rows = (torch.randn(4000, 4, 5, generator=g) * strengths).flatten(1).to(torch.int16)
-    scaling = Scaling(0.25, places=0, kept=(2,))
-    fitted = whitening.fit(rows, ((4, 5),), len(rows), 0.05, scaling, SeededRandom(1))
+    flattening = Flattening(0.25, places=0, kept=(2,))
+    fitted = whitening.fit(rows, ((4, 5),), len(rows), 0.05, flattening, SeededRandom(1))
     features = fitted(rows)
     assert features.shape == (4000, fitted.size) == (4000, 10)
     assert whitened(rows, fitted).shape == (4000, 10)
@@ -258,13 +258,13 @@ def test_the_strongest_directions_of_channels_are_kept() -> None:
 @pytest.mark.parametrize("wrong", [{"power": -1}, {"places": -1}, {"ridge": 0}, {"kept": (0,)}])
 def test_a_scaling_without_meaning_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidParameter, match=next(iter(wrong))):
-        Scaling(**wrong)  # type: ignore[arg-type]
+        Flattening(**wrong)  # type: ignore[arg-type]
 
 
 def test_half_whitening_flattens_the_spectrum() -> None:
     images, _ = digits()
     maps_ = mapped(images, whole_pixels)
-    fitted = whitening.fit(maps_, ((8, 8),), len(maps_), 0.1, Scaling(ridge=1e-4), SeededRandom(1))
+    fitted = whitening.fit(maps_, ((8, 8),), len(maps_), 0.1, Flattening(ridge=1e-4), SeededRandom(1))
 
     def condition(z: torch.Tensor) -> float:
         values = torch.linalg.eigvalsh(torch.cov(z.flatten(1).T)).clamp_min(0)
@@ -277,7 +277,7 @@ def test_features_are_kept_in_eight_bits_and_bounded() -> None:
     images, _ = digits()
     maps_ = mapped(images[:200], whole_pixels)
     features = whitened(
-        maps_, whitening.fit(maps_, ((8, 8),), 200, 1.0, Scaling(ridge=1e-3), SeededRandom(1))
+        maps_, whitening.fit(maps_, ((8, 8),), 200, 1.0, Flattening(ridge=1e-3), SeededRandom(1))
     )
     assert features.dtype == torch.int8
     assert int(features.long().square().sum(1).max()) <= linear.NORM**2
@@ -362,8 +362,8 @@ def test_more_noise_than_signal_learns_nothing() -> None:
     ("changes", "message"),
     [
         ({"n": 0}, "n=0"),
-        ({"scaling": Scaling(kept=(2, 2))}, "each of 1 maps"),
-        ({"shapes": ((2, 32), (2, 32)), "scaling": Scaling(kept=(2,))}, "each of 2 maps"),
+        ({"flattening": Flattening(kept=(2, 2))}, "each of 1 maps"),
+        ({"shapes": ((2, 32), (2, 32)), "flattening": Flattening(kept=(2,))}, "each of 2 maps"),
         ({"step_noise": 0.01}, "1/30"),
         ({"classes": 1}, "classes=1"),
     ],

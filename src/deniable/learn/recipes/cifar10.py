@@ -8,7 +8,7 @@ from deniable.guarantee import DEFAULT_DELTA
 from deniable.learn.recipes.classifier import OnStep, Recipe
 from deniable.learn.recipes.linear import LinearDescent
 from deniable.learn.recipes.maps import PICTURES, Map, pictures
-from deniable.learn.recipes.whitening import Scaling
+from deniable.learn.recipes.whitening import Flattening
 
 SETTINGS = {
     1.0: LinearDescent(steps=60, learning_rate=110, clip=0.3, intercept=False),
@@ -19,10 +19,10 @@ SETTINGS = {
 the noise that all 50,000 would have (see the guide to recipes); the rate at ε = 1 lies between two that were
 compared. The choice itself is not in the loss."""
 SHARE = 0.1
-SCALING = {
-    1.0: Scaling(0.3, places=0, kept=(50, 100)),
-    3.0: Scaling(0.3, places=0, kept=(120, 240)),
-    8.0: Scaling(0.3, places=0, kept=(120, 240)),
+FLATTENING = {
+    1.0: Flattening(0.3, places=0, kept=(50, 100)),
+    3.0: Flattening(0.3, places=0, kept=(120, 240)),
+    8.0: Flattening(0.3, places=0, kept=(120, 240)),
 }
 """Channels are evened out, places are not: what changes slowly over a picture tells most. The more noise, the
 fewer channels are kept, for each takes a share of a row's length, and of its noise. Compared like the
@@ -54,6 +54,6 @@ def cifar10(
         descent=SETTINGS[near],
         share=SHARE,
         shapes=PICTURES,
-        scaling=SCALING[near],
+        flattening=FLATTENING[near],
         on_step=on_step,
     )

@@ -19,7 +19,7 @@ from deniable.learn.bounded import column, positions
 from deniable.learn.recipes import exact, linear, whitening
 from deniable.learn.recipes.linear import LinearDescent, LinearScores
 from deniable.learn.recipes.maps import refuse_mixing
-from deniable.learn.recipes.whitening import HALF, Scaling, Shapes, Whitening
+from deniable.learn.recipes.whitening import HALF, Flattening, Shapes, Whitening
 from deniable.learn.sgd.data.rows import is_numeric
 from deniable.loss import Composed, GaussianNoise
 from deniable.mechanism import Random
@@ -87,7 +87,7 @@ class Recipe:
     shapes: Shapes | None = None
     """Channels and places of each feature map in a row of `maps`; if not given, `maps`
     gives one: [n, channels, places]."""
-    scaling: Scaling = HALF
+    flattening: Flattening = HALF
     classes: int = 10
     on_step: OnStep | None = field(default=None, repr=False, compare=False)
     example: Any = field(default=None, repr=False, compare=False)
@@ -96,9 +96,9 @@ class Recipe:
         checks.whole("n", self.n, at_least=1)
         checks.whole("classes", self.classes, at_least=2)
         maps = len(self.shapes or (None,))
-        if self.scaling.kept is not None and len(self.scaling.kept) != maps:
+        if self.flattening.kept is not None and len(self.flattening.kept) != maps:
             raise InvalidParameter(
-                f"Expected kept={self.scaling.kept} to name a number for each of {maps} maps."
+                f"Expected kept={self.flattening.kept} to name a number for each of {maps} maps."
             )
         for name in ("statistics_noise", "step_noise"):
             exact.deviation(float(checks.number(name, getattr(self, name), above=0)), 1)
@@ -114,7 +114,7 @@ class Recipe:
         descent: LinearDescent,
         share: float = 0.15,
         shapes: Shapes | None = None,
-        scaling: Scaling = HALF,
+        flattening: Flattening = HALF,
         classes: int = 10,
         on_step: OnStep | None = None,
     ) -> Recipe:
@@ -124,7 +124,7 @@ class Recipe:
         sigma = exact.multiplier_for(epsilon, delta)
         left = 1 - STATISTICS * share**2
         noise = (sigma / share, sigma * math.sqrt(descent.steps / left))
-        recipe = cls(n, maps, descent, *noise, shapes, scaling, classes, on_step)
+        recipe = cls(n, maps, descent, *noise, shapes, flattening, classes, on_step)
         if accounting.epsilon(recipe.loss, delta).upper > epsilon:
             raise InvalidParameter(f"Expected epsilon={epsilon:g} and delta={delta:g} that some noise fits.")
         return recipe
@@ -167,7 +167,7 @@ class Recipe:
         size = min(len(images), len(labels))
         maps = mapped(images[:size], self.maps)
         shapes = self.shapes or ((maps.shape[1], maps.shape[2]),)
-        whitening_ = whitening.fit(maps, shapes, self.n, self.statistics_noise, self.scaling, rng)
+        whitening_ = whitening.fit(maps, shapes, self.n, self.statistics_noise, self.flattening, rng)
         targets = one_hot(labels[:size], self.classes) * maps.flatten(1).any(1)[:, None]
         features = whitened(maps, whitening_)
         del maps

@@ -8,7 +8,7 @@ from deniable.guarantee import DEFAULT_DELTA
 from deniable.learn.recipes.classifier import OnStep, Recipe
 from deniable.learn.recipes.linear import LinearDescent
 from deniable.learn.recipes.maps import Map, digits
-from deniable.learn.recipes.whitening import Scaling
+from deniable.learn.recipes.whitening import Flattening
 
 SETTINGS = {
     0.5: LinearDescent(steps=150, learning_rate=80, clip=0.1),
@@ -46,6 +46,6 @@ def mnist(
         n=n,
         maps=maps,
         descent=SETTINGS[near],
-        scaling=Scaling(ridge=RIDGE[near]),
+        flattening=Flattening(ridge=RIDGE[near]),
         on_step=on_step,
     )

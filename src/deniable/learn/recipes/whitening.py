@@ -22,12 +22,12 @@ Shapes = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
-class Scaling:
+class Flattening:
     """How far directions are evened out: by (variance + ridge)^−power, with a power for channels and one for
     places.
 
-    >>> Scaling(0.3, places=0, kept=(48, 100))
-    Scaling(power=0.3, places=0, ridge=0.001, kept=(48, 100))
+    >>> Flattening(0.3, places=0, kept=(48, 100))
+    Flattening(power=0.3, places=0, ridge=0.001, kept=(48, 100))
     """
 
     power: float = 0.25
@@ -44,7 +44,7 @@ class Scaling:
             checks.whole("kept", number, at_least=1)
 
 
-HALF = Scaling()
+HALF = Flattening()
 """A quarter of the power on each side of a second moment is half of whitening."""
 
 
@@ -77,7 +77,9 @@ def split(rows: Tensor, shapes: Shapes) -> list[Tensor]:
     return [part.reshape(-1, *shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
-def fit(maps: Tensor, shapes: Shapes, n: int, multiplier: float, scaling: Scaling, rng: Random) -> Whitening:
+def fit(
+    maps: Tensor, shapes: Shapes, n: int, multiplier: float, flattening: Flattening, rng: Random
+) -> Whitening:
     """The mean, and the second moments of channels and of places about it, each with
     Gaussian noise of `multiplier`.
 
@@ -94,11 +96,11 @@ def fit(maps: Tensor, shapes: Shapes, n: int, multiplier: float, scaling: Scalin
         noisy = exact.noisy_symmetric(moments, multiplier, sensitivity, rng)
         return _shrunk(noisy, multiplier * sensitivity / math.sqrt(2)) / (n * NORM**2)
 
-    numbers = scaling.kept or (None,) * len(shapes)
+    numbers = flattening.kept or (None,) * len(shapes)
     roots = tuple(
         (
-            _root(release(channels), scaling.power, scaling.ridge, most),
-            _root(release(places), scaling.places, scaling.ridge),
+            _root(release(channels), flattening.power, flattening.ridge, most),
+            _root(release(places), flattening.places, flattening.ridge),
         )
         for (channels, places), most in zip(_second_moments(maps, shapes, mean.float()), numbers, strict=True)
     )
