@@ -20,9 +20,9 @@ the noise that all 50,000 would have (see the guide to recipes); the rate at ε 
 compared. The choice itself is not in the loss."""
 SHARE = 0.1
 FLATTENING = {
-    1.0: Flattening(0.3, places=0, kept=(50, 100)),
-    3.0: Flattening(0.3, places=0, kept=(120, 240)),
-    8.0: Flattening(0.3, places=0, kept=(120, 240)),
+    1.0: Flattening(0.3, places=0, kept=(50, 100), shrink=True),
+    3.0: Flattening(0.3, places=0, kept=(120, 240), shrink=True),
+    8.0: Flattening(0.3, places=0, kept=(120, 240), shrink=True),
 }
 """Channels are evened out, places are not: what changes slowly over a picture tells most. The more noise, the
 fewer channels are kept, for each takes a share of a row's length, and of its noise. Compared like the

@@ -27,7 +27,7 @@ class Flattening:
     places.
 
     >>> Flattening(0.3, places=0, kept=(48, 100))
-    Flattening(power=0.3, places=0, ridge=0.001, kept=(48, 100))
+    Flattening(power=0.3, places=0, ridge=0.001, kept=(48, 100), shrink=False)
     """
 
     power: float = 0.25
@@ -35,6 +35,9 @@ class Flattening:
     ridge: float = 1e-3
     kept: tuple[int, ...] | None = None
     """The strongest directions of channels that are kept of each feature map; all if not given."""
+    shrink: bool = False
+    """Whether moments off the diagonal are shrunk by what noise explains of them: for maps whose channels are
+    nearly principal directions already."""
 
     def __post_init__(self) -> None:
         checks.number("power", self.power, at_least=0)
@@ -94,7 +97,9 @@ def fit(
 
     def release(moments: Tensor) -> Tensor:
         noisy = exact.noisy_symmetric(moments, multiplier, sensitivity, rng)
-        return _shrunk(noisy, multiplier * sensitivity / math.sqrt(2)) / (n * NORM**2)
+        if flattening.shrink:
+            noisy = _shrunk(noisy, multiplier * sensitivity / math.sqrt(2))
+        return noisy / (n * NORM**2)
 
     numbers = flattening.kept or (None,) * len(shapes)
     roots = tuple(
