@@ -12,7 +12,7 @@ from deniable.reproduce._learning import RUNS
 from deniable.reproduce.report import Progress, Report
 
 SUMMARY = (
-    "CIFAR-10 at ε = 1, 3 and 8 without public data, by fixed features and half whitening (about 15 CPU "
+    "CIFAR-10 at ε = 1, 3 and 8 without public data, by fixed features and half whitening (about 9 CPU "
     "minutes)"
 )
 

@@ -18,6 +18,7 @@ from deniable.learn.recipes.cifar10 import cifar10
 from deniable.learn.recipes.classifier import Recipe, mapped, one_hot, whitened
 from deniable.learn.recipes.linear import LinearDescent, LinearScores
 from deniable.learn.recipes.mnist import SETTINGS, mnist
+from deniable.learn.recipes.whitening import Flattening
 from deniable.ledger import Filter
 from deniable.randomness import SeededRandom
 
@@ -205,7 +206,9 @@ def test_noise_of_second_moments_grows_with_the_number_of_maps() -> None:
             asked.append(float(sigma))
             return super().discrete_gaussian(sigma, size)
 
-    whitening.fit(torch.zeros(3, 12, dtype=torch.int16), ((2, 2), (4, 2)), 3, 2.0, 0.25, 1e-3, Watched(1))
+    whitening.fit(
+        torch.zeros(3, 12, dtype=torch.int16), ((2, 2), (4, 2)), 3, 2.0, Flattening(ridge=1e-3), Watched(1)
+    )
     unit = 2.0 * math.sqrt(2) * whitening.NORM**2
     assert asked[0] >= 2.0 * whitening.NORM
     assert all(each >= unit * share for each, share in zip(asked[1:], (1, 2**-0.5) * 4, strict=True))
@@ -214,7 +217,7 @@ def test_noise_of_second_moments_grows_with_the_number_of_maps() -> None:
 def test_maps_of_a_row_are_whitened_apart_and_have_one_length() -> None:
     g = torch.Generator().manual_seed(0)
     rows = torch.randint(-900, 900, (40, 12), generator=g, dtype=torch.int16)
-    fitted = whitening.fit(rows, ((2, 2), (4, 2)), 40, 0.05, 0.25, 1e-3, SeededRandom(1))
+    fitted = whitening.fit(rows, ((2, 2), (4, 2)), 40, 0.05, Flattening(ridge=1e-3), SeededRandom(1))
     found = fitted(rows)
     for part in (found[:, :4], found[:, 4:]):
         assert part.norm(dim=1).numpy() == pytest.approx(1, rel=1e-5)
@@ -223,10 +226,45 @@ def test_maps_of_a_row_are_whitened_apart_and_have_one_length() -> None:
     assert torch.equal(fitted(changed)[:, :4], found[:, :4])
 
 
+def test_noise_in_moments_between_channels_is_shrunk_away() -> None:
+    """Left are the diagonal, and of what lies beside it the share that noise does not explain."""
+    g = torch.Generator().manual_seed(0)
+    noise = torch.randn(60, 60, generator=g, dtype=torch.float64)
+    noise, diagonal = (noise + noise.T) * 50**0.5, torch.diag(torch.arange(1000.0, 7000, 100))
+    signal = torch.full((60, 60), 30.0, dtype=torch.float64).fill_diagonal_(0)
+    nothing, much = (whitening._shrunk(diagonal + s + noise, 10.0) for s in (0 * signal, signal))
+    assert torch.allclose(nothing.diagonal(), (diagonal + noise).diagonal())
+    off = ~torch.eye(60, dtype=torch.bool)
+    assert float(nothing[off].square().mean()) < 0.1 * float(noise[off].square().mean())
+    assert float(much[off].mean()) == pytest.approx(0.9 * 30, rel=0.1)
+    assert torch.equal(whitening._shrunk(diagonal + signal, 0.0), diagonal + signal)
+    assert not whitening._shrunk(torch.zeros(2, 2), 0.0).any()
+
+
+def test_the_strongest_directions_of_channels_are_kept() -> None:
+    g = torch.Generator().manual_seed(0)
+    strengths = torch.tensor([3.0, 900.0, 2.0, 500.0])[:, None]
+    rows = (torch.randn(4000, 4, 5, generator=g) * strengths).flatten(1).to(torch.int16)
+    flattening = Flattening(0.25, places=0, kept=(2,))
+    fitted = whitening.fit(rows, ((4, 5),), len(rows), 0.05, flattening, SeededRandom(1))
+    features = fitted(rows)
+    assert features.shape == (4000, fitted.size) == (4000, 10)
+    assert whitened(rows, fitted).shape == (4000, 10)
+    assert fitted.roots[0][0].abs().argmax(1).tolist() == [3, 1]
+    spread = features.reshape(-1, 2, 5).square().mean((0, 2)).sqrt()
+    assert float(spread[1] / spread[0]) == pytest.approx((900 / 500) ** 0.5, rel=0.05)
+
+
+@pytest.mark.parametrize("wrong", [{"power": -1}, {"places": -1}, {"ridge": 0}, {"kept": (0,)}])
+def test_a_scaling_without_meaning_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(InvalidParameter, match=next(iter(wrong))):
+        Flattening(**wrong)  # type: ignore[arg-type]
+
+
 def test_half_whitening_flattens_the_spectrum() -> None:
     images, _ = digits()
     maps_ = mapped(images, whole_pixels)
-    fitted = whitening.fit(maps_, ((8, 8),), len(maps_), 0.1, 0.25, 1e-4, SeededRandom(1))
+    fitted = whitening.fit(maps_, ((8, 8),), len(maps_), 0.1, Flattening(ridge=1e-4), SeededRandom(1))
 
     def condition(z: torch.Tensor) -> float:
         values = torch.linalg.eigvalsh(torch.cov(z.flatten(1).T)).clamp_min(0)
@@ -238,7 +276,9 @@ def test_half_whitening_flattens_the_spectrum() -> None:
 def test_features_are_kept_in_eight_bits_and_bounded() -> None:
     images, _ = digits()
     maps_ = mapped(images[:200], whole_pixels)
-    features = whitened(maps_, whitening.fit(maps_, ((8, 8),), 200, 1.0, 0.25, 1e-3, SeededRandom(1)))
+    features = whitened(
+        maps_, whitening.fit(maps_, ((8, 8),), 200, 1.0, Flattening(ridge=1e-3), SeededRandom(1))
+    )
     assert features.dtype == torch.int8
     assert int(features.long().square().sum(1).max()) <= linear.NORM**2
 
@@ -322,7 +362,8 @@ def test_more_noise_than_signal_learns_nothing() -> None:
     ("changes", "message"),
     [
         ({"n": 0}, "n=0"),
-        ({"ridge": 0}, "ridge=0"),
+        ({"flattening": Flattening(kept=(2, 2))}, "each of 1 maps"),
+        ({"shapes": ((2, 32), (2, 32)), "flattening": Flattening(kept=(2,))}, "each of 2 maps"),
         ({"step_noise": 0.01}, "1/30"),
         ({"classes": 1}, "classes=1"),
     ],
@@ -371,10 +412,17 @@ def test_features_of_a_picture_have_the_same_bits_in_any_company() -> None:
     assert torch.equal(maps.pictures(images[5:]), together[5:])
 
 
+def test_colours_are_turned_and_grey_has_none() -> None:
+    images = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    turned = maps.opponent(images)
+    assert torch.allclose(turned.norm(dim=1), (images - maps.GREY).norm(dim=1), atol=1e-5)
+    assert torch.allclose(maps.opponent(images[:, :1].expand(2, 3, 4, 4))[:, 1:], torch.zeros(()), atol=1e-6)
+    assert torch.equal(maps.opponent(images[1:]), turned[1:])
+
+
 def test_half_of_what_is_symmetric_says_everything() -> None:
     images = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    grey, balance = maps._balance()
-    balanced = (maps.Scattering(32)(images) - grey) * balance
+    balanced = maps.Scattering(32)(maps.opponent(images)) * maps._balance()
     whole = balanced + maps.mirrored(balanced)
     left = maps.scattered(images).reshape(2, 243, 8, 4)
     right = maps.mirrored(torch.cat([left, torch.zeros_like(left)], 3))[..., 4:]

@@ -19,7 +19,7 @@ from deniable.learn.bounded import column, positions
 from deniable.learn.recipes import exact, linear, whitening
 from deniable.learn.recipes.linear import LinearDescent, LinearScores
 from deniable.learn.recipes.maps import refuse_mixing
-from deniable.learn.recipes.whitening import Shapes, Whitening
+from deniable.learn.recipes.whitening import HALF, Flattening, Shapes, Whitening
 from deniable.learn.sgd.data.rows import is_numeric
 from deniable.loss import Composed, GaussianNoise
 from deniable.mechanism import Random
@@ -87,8 +87,7 @@ class Recipe:
     shapes: Shapes | None = None
     """Channels and places of each feature map in a row of `maps`; if not given, `maps`
     gives one: [n, channels, places]."""
-    power: float = 0.25
-    ridge: float = 1e-3
+    flattening: Flattening = HALF
     classes: int = 10
     on_step: OnStep | None = field(default=None, repr=False, compare=False)
     example: Any = field(default=None, repr=False, compare=False)
@@ -96,8 +95,11 @@ class Recipe:
     def __post_init__(self) -> None:
         checks.whole("n", self.n, at_least=1)
         checks.whole("classes", self.classes, at_least=2)
-        checks.number("power", self.power, at_least=0)
-        checks.number("ridge", self.ridge, above=0)
+        maps = len(self.shapes or (None,))
+        if self.flattening.kept is not None and len(self.flattening.kept) != maps:
+            raise InvalidParameter(
+                f"Expected kept={self.flattening.kept} to name a number for each of {maps} maps."
+            )
         for name in ("statistics_noise", "step_noise"):
             exact.deviation(float(checks.number(name, getattr(self, name), above=0)), 1)
 
@@ -112,8 +114,7 @@ class Recipe:
         descent: LinearDescent,
         share: float = 0.15,
         shapes: Shapes | None = None,
-        power: float = 0.25,
-        ridge: float = 1e-3,
+        flattening: Flattening = HALF,
         classes: int = 10,
         on_step: OnStep | None = None,
     ) -> Recipe:
@@ -123,7 +124,7 @@ class Recipe:
         sigma = exact.multiplier_for(epsilon, delta)
         left = 1 - STATISTICS * share**2
         noise = (sigma / share, sigma * math.sqrt(descent.steps / left))
-        recipe = cls(n, maps, descent, *noise, shapes, power, ridge, classes, on_step)
+        recipe = cls(n, maps, descent, *noise, shapes, flattening, classes, on_step)
         if accounting.epsilon(recipe.loss, delta).upper > epsilon:
             raise InvalidParameter(f"Expected epsilon={epsilon:g} and delta={delta:g} that some noise fits.")
         return recipe
@@ -166,7 +167,7 @@ class Recipe:
         size = min(len(images), len(labels))
         maps = mapped(images[:size], self.maps)
         shapes = self.shapes or ((maps.shape[1], maps.shape[2]),)
-        whitening_ = whitening.fit(maps, shapes, self.n, self.statistics_noise, self.power, self.ridge, rng)
+        whitening_ = whitening.fit(maps, shapes, self.n, self.statistics_noise, self.flattening, rng)
         targets = one_hot(labels[:size], self.classes) * maps.flatten(1).any(1)[:, None]
         features = whitened(maps, whitening_)
         del maps
@@ -244,7 +245,7 @@ def _units(maps: Tensor) -> Tensor:
 
 def whitened(maps: Tensor, by: Whitening) -> Tensor:
     """Whitened features in 8 bits, of length at most `linear.NORM`."""
-    out = torch.empty(len(maps), maps.shape[1:].numel(), dtype=torch.int8)
+    out = torch.empty(len(maps), by.size, dtype=torch.int8)
     for start in range(0, len(maps), CHUNK):
         part = by(maps[start : start + CHUNK])
         out[start : start + CHUNK] = exact.units(part, linear.NORM, linear.MOST).to(torch.int8)

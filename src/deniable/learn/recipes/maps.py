@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from deniable.errors import InvalidParameter
 from deniable.learn.recipes import patches
 from deniable.learn.recipes.principal import Principal, of_drawn
-from deniable.learn.scattering import ANGLES, CHANNELS, Scattering, mirrored
+from deniable.learn.scattering import ANGLES, Scattering, mirrored
 
 Map = Callable[[Tensor], Tensor]
 """Images [n, …] to features [n, channels, places], or to rows [n, features] of several
@@ -26,7 +26,7 @@ GROUPS = 27
 ORDERS = (1.0, 5.0, 20.0)
 """Factors of the three orders of a picture's scattering, so that none dominates its length."""
 GREY = 0.45
-"""Taken from the local means of a picture: the middle of what photographs show."""
+"""Taken from the values of a picture: the middle of what photographs show."""
 
 
 def ready(features: Tensor) -> Tensor:
@@ -129,17 +129,29 @@ def scattered(pictures: Tensor) -> Tensor:
 
     That sum is its own mirror image, so that its left half says everything.
     """
-    grey, balance = _balance()
-    features = (Scattering(32)(pictures) - grey) * balance
+    features = Scattering(32)(opponent(pictures)) * _balance()
     return (features + mirrored(features))[..., :4].flatten(2)
 
 
-def _balance() -> tuple[Tensor, Tensor]:
+def opponent(pictures: Tensor) -> Tensor:
+    """Red, green and blue [n, 3, …] as brightness about `GREY`, red against green, and both against blue.
+
+    Red, green and blue of a photograph have the same edges, so that moduli of their wavelets say one thing
+    three times; these axes are nearly uncorrelated.
+
+    >>> opponent(torch.full((1, 3, 1, 1), GREY)).flatten().tolist()
+    [0.0, 0.0, 0.0]
+    """
+    reds, greens, blues = (pictures - GREY).unbind(1)
+    brightness, both = reds + greens + blues, reds + greens
+    axes = brightness / 3**0.5, (reds - greens) / 2**0.5, (both - 2 * blues) / 6**0.5
+    return torch.stack(axes, 1)
+
+
+def _balance() -> Tensor:
     first, second, third = ORDERS
     balance = torch.tensor([first, *[second] * (2 * ANGLES), *[third] * ANGLES**2]).repeat(3)
-    grey = torch.zeros(3 * CHANNELS)
-    grey[::CHANNELS] = GREY
-    return grey[:, None, None], balance[:, None, None]
+    return balance[:, None, None]
 
 
 def deskew(images: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from deniable.guarantee import DEFAULT_DELTA
 from deniable.learn.recipes.classifier import OnStep, Recipe
 from deniable.learn.recipes.linear import LinearDescent
 from deniable.learn.recipes.maps import Map, digits
+from deniable.learn.recipes.whitening import Flattening
 
 SETTINGS = {
     0.5: LinearDescent(steps=150, learning_rate=80, clip=0.1),
@@ -40,5 +41,11 @@ def mnist(
     """
     near = min(SETTINGS, key=lambda tuned: abs(math.log(tuned / epsilon)))
     return Recipe.for_budget(
-        epsilon, delta, n=n, maps=maps, descent=SETTINGS[near], ridge=RIDGE[near], on_step=on_step
+        epsilon,
+        delta,
+        n=n,
+        maps=maps,
+        descent=SETTINGS[near],
+        flattening=Flattening(ridge=RIDGE[near]),
+        on_step=on_step,
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from deniable import checks
 from deniable.learn.recipes import exact
 from deniable.mechanism import Random
 
@@ -21,6 +22,36 @@ Shapes = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
+class Flattening:
+    """How far directions are evened out: by (variance + ridge)^−power, with a power for channels and one for
+    places.
+
+    >>> Flattening(0.3, places=0, kept=(48, 100))
+    Flattening(power=0.3, places=0, ridge=0.001, kept=(48, 100), shrink=False)
+    """
+
+    power: float = 0.25
+    places: float = 0.25
+    ridge: float = 1e-3
+    kept: tuple[int, ...] | None = None
+    """The strongest directions of channels that are kept of each feature map; all if not given."""
+    shrink: bool = False
+    """Whether moments off the diagonal are shrunk by what noise explains of them: for maps whose channels are
+    nearly principal directions already."""
+
+    def __post_init__(self) -> None:
+        checks.number("power", self.power, at_least=0)
+        checks.number("places", self.places, at_least=0)
+        checks.number("ridge", self.ridge, above=0)
+        for number in self.kept or ():
+            checks.whole("kept", number, at_least=1)
+
+
+HALF = Flattening()
+"""A quarter of the power on each side of a second moment is half of whitening."""
+
+
+@dataclass(frozen=True)
 class Whitening:
     """z = left·(x/|x| − mean)·right, scaled to one length, for each feature map
     [channels, places] of a row by itself."""
@@ -28,10 +59,15 @@ class Whitening:
     mean: Tensor
     roots: tuple[tuple[Tensor, Tensor], ...]
 
+    @property
+    def size(self) -> int:
+        """Features of a row."""
+        return sum(len(left) * right.shape[1] for left, right in self.roots)
+
     def __call__(self, maps: Tensor) -> Tensor:
         """Rows [n, …] in grid units of `NORM` to rows [n, features]."""
         deviations = maps.flatten(1).float() / NORM - self.mean
-        shapes = tuple((len(left), len(right)) for left, right in self.roots)
+        shapes = tuple((left.shape[1], len(right)) for left, right in self.roots)
         parts = (
             left @ m @ right for m, (left, right) in zip(split(deviations, shapes), self.roots, strict=True)
         )
@@ -45,7 +81,7 @@ def split(rows: Tensor, shapes: Shapes) -> list[Tensor]:
 
 
 def fit(
-    maps: Tensor, shapes: Shapes, n: int, multiplier: float, power: float, ridge: float, rng: Random
+    maps: Tensor, shapes: Shapes, n: int, multiplier: float, flattening: Flattening, rng: Random
 ) -> Whitening:
     """The mean, and the second moments of channels and of places about it, each with
     Gaussian noise of `multiplier`.
@@ -59,13 +95,21 @@ def fit(
     mean = exact.noisy(_sum(maps), multiplier, NORM, rng) / (n * NORM)
     sensitivity = math.sqrt(len(shapes)) * NORM**2 * (1 + 2.0**-50)
 
-    def root(moments: Tensor) -> Tensor:
-        return _root(
-            exact.noisy_symmetric(moments, multiplier, sensitivity, rng) / (n * NORM**2), power, ridge
-        )
+    def release(moments: Tensor) -> Tensor:
+        noisy = exact.noisy_symmetric(moments, multiplier, sensitivity, rng)
+        if flattening.shrink:
+            noisy = _shrunk(noisy, multiplier * sensitivity / math.sqrt(2))
+        return noisy / (n * NORM**2)
 
-    moments = _second_moments(maps, shapes, mean.float())
-    return Whitening(mean.float(), tuple((root(channels), root(places)) for channels, places in moments))
+    numbers = flattening.kept or (None,) * len(shapes)
+    roots = tuple(
+        (
+            _root(release(channels), flattening.power, flattening.ridge, most),
+            _root(release(places), flattening.places, flattening.ridge),
+        )
+        for (channels, places), most in zip(_second_moments(maps, shapes, mean.float()), numbers, strict=True)
+    )
+    return Whitening(mean.float(), roots)
 
 
 def _sum(maps: Tensor) -> Tensor:
@@ -93,8 +137,26 @@ def _second_moments(maps: Tensor, shapes: Shapes, mean: Tensor) -> list[tuple[Te
     return [(channels, places) for channels, places in sums]
 
 
-def _root(moments: Tensor, power: float, ridge: float) -> Tensor:
-    """(moments + ridge)^−power; what noise made negative counts as 0."""
+def _shrunk(moments: Tensor, noise: float) -> Tensor:
+    """Moments with noise of deviation `noise` off their diagonal, which is shrunk by the share of it that is
+    noise (James, Stein 1961).
+
+    Noise in many small moments would turn all directions but the strongest at random; without them channels
+    stay as they are, and maps are made so that these are directions already (`principal`).
+    """
+    diagonal = torch.diag(moments.diagonal())
+    others = moments - diagonal
+    energy = len(moments) * (len(moments) - 1) * noise**2
+    share = energy / max(float(others.square().sum()), energy, 1.0)
+    return diagonal + (1 - share) * others
+
+
+def _root(moments: Tensor, power: float, ridge: float, kept: int | None = None) -> Tensor:
+    """(moments + ridge)^−power; what noise made negative counts as 0. With `kept`, its strongest directions
+    alone, and these for axes: [kept, size]."""
     values, vectors = torch.linalg.eigh(moments)
     basis = vectors * (values.clamp_min(0) + ridge).pow(-power)
-    return torch.matmul(basis, vectors.T).float()
+    if kept is None:
+        return torch.matmul(basis, vectors.T).float()
+    axes: Tensor = basis[:, -kept:].T
+    return axes.float().contiguous()
