@@ -26,7 +26,7 @@ from deniable.learn.clip.closed_forms.terms import (
 )
 from deniable.learn.clip.objective import objective
 from deniable.learn.clip.passes import Task, chained, closed
-from deniable.learn.clip.room import Room
+from deniable.learn.clip.workspace import Workspace
 from tests.learn.clip import models
 
 SCALES = (1e-30, 1e-20, 1e-7, 1.0, 1e3, 1e9, 1e15, 1e17, 1e20, 1e30, 3e38)
@@ -82,16 +82,16 @@ def test_norms_are_rounded_up(seed: int, spread: float, t: int, cancel: bool) ->
         rows, cols, ids = torch.cat([rows, -rows], 1), torch.cat([cols, cols], 1), torch.cat([ids, ids], 1)
         rows[:, 0] += 1e-6 * rows[:, 0].abs()
     like = torch.empty(6, 5)
-    tied = combined([Outer(rows, cols), Lookup(ids, cols)], like, Room())
+    tied = combined([Outer(rows, cols), Lookup(ids, cols)], like, Workspace())
     single = Single(rows[:, 0], cols[:, 0], rounding.row_squares(rows[:, 0]))
     for term in (
         Outer(rows, cols),
         Lookup(ids, cols),
-        outer(rows, cols, Room()),
+        outer(rows, cols, Workspace()),
         GradientRows(rows.flatten(1)),
         single,
         tied,
-        combined([GradientRows(torch.bmm(rows.mT, cols).flatten(1)), Lookup(ids, cols)], like, Room()),
+        combined([GradientRows(torch.bmm(rows.mT, cols).flatten(1)), Lookup(ids, cols)], like, Workspace()),
         Mixed((Outer(rows, cols), Lookup(ids, cols)), like),
     ):
         upper = term.squares().sqrt()
@@ -111,7 +111,7 @@ def test_a_tied_table_is_measured_without_forming_it() -> None:
     torch.manual_seed(0)
     rows, cols, own = torch.randn(4, 7, 11), torch.randn(4, 7, 5), torch.randn(4, 9, 5)
     lookup, head = Lookup(torch.randint(0, 11, (4, 9)), own), Outer(rows, cols)
-    tied = combined([lookup, head], torch.empty(11, 5), Room())
+    tied = combined([lookup, head], torch.empty(11, 5), Workspace())
     assert isinstance(tied, TiedTable)
     formed = Mixed((lookup, head), torch.empty(11, 5))
     assert torch.allclose(tied.squares(), formed.squares(), rtol=1e-4)
@@ -127,7 +127,7 @@ def test_lookups_of_a_table_are_added_to_gradients_that_are_held() -> None:
     grads, ids, cols = torch.randn(4, 55), torch.randint(0, 11, (4, 9)), torch.randn(4, 9, 5)
     before = grads.clone()
     parts = (GradientRows(grads), Lookup(ids, cols))
-    joint, formed = combined(parts, torch.empty(11, 5), Room()), Mixed(parts, torch.empty(11, 5))
+    joint, formed = combined(parts, torch.empty(11, 5), Workspace()), Mixed(parts, torch.empty(11, 5))
     assert isinstance(joint, GradientRows)
     assert torch.allclose(joint.squares(), formed.squares(), rtol=1e-4)
     totals, weights = torch.full((2, 11, 5), torch.nan), torch.rand(4)

@@ -21,8 +21,8 @@ from deniable.learn.clip.closed_forms import bare, chain, cover, held, order, ow
 from deniable.learn.clip.closed_forms.tape import ParameterKey, Tape, Uncovered
 from deniable.learn.clip.closed_forms.terms import GradientRows, Term
 from deniable.learn.clip.objective import Objective, Paired
-from deniable.learn.clip.room import Room
 from deniable.learn.clip.rounding import summing, widened
+from deniable.learn.clip.workspace import Workspace
 from deniable.learn.nests import mapped
 
 COVERED = {
@@ -45,7 +45,7 @@ class Task:
     parameters: Mapping[str, nn.Parameter]
     for_all: set[str] = field(default_factory=set)
     """Tables that were seen to be looked up for all examples at once (`Cover.is_for_all`)."""
-    room: Room = field(default_factory=Room)
+    room: Workspace = field(default_factory=Workspace)
 
     def losses(self, batch: Batch) -> Tensor:
         return self.objective(self.model, batch.rows)

@@ -20,10 +20,10 @@ from deniable.learn.clip.closed_forms.tape import ParameterKey, Uncovered
 from deniable.learn.clip.closed_forms.terms import Term
 from deniable.learn.clip.objective import BatchLoss, Criterion, objective
 from deniable.learn.clip.passes import Pass, Passed, Task, alone, chained, closed
-from deniable.learn.clip.room import Room, large
 from deniable.learn.clip.rounding import LIMIT, summing, weights
 from deniable.learn.clip.trials.probe import LARGE, Found, probe
 from deniable.learn.clip.trials.trial import same_alone, still_alone
+from deniable.learn.clip.workspace import Workspace, large
 from deniable.learn.nests import tensors
 
 METHODS = {"chained": "closed form", "closed": "closed form", "vectorized": "vmap", "alone": "one by one"}
@@ -104,7 +104,9 @@ class PerExample:
         parameters = structure.trainable(model)
         self.groups = structure.grouping(groups, list(parameters))
         self._task = Task(model, objective(criterion), parameters)
-        self._work = replace(self._task, room=Room())  # trials compare passes, so each has memory of its own
+        self._work = replace(
+            self._task, room=Workspace()
+        )  # trials compare passes, so each has memory of its own
         self._microbatch, self._multiplicity, self._lot = microbatch, multiplicity, lot
         self._modules, self._all = list(model.modules()), list(model.parameters())
         self._trained = [p.requires_grad for p in self._all]

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from deniable.learn.clip.closed_forms.terms import One, Term, combined
-from deniable.learn.clip.room import Room
 from deniable.learn.clip.rounding import summing
+from deniable.learn.clip.workspace import Workspace
 
 
 class Uncovered(Exception):
@@ -89,7 +89,7 @@ class Tape:
     names: dict[int, str] = field(default_factory=dict)
     for_all: set[str] = field(default_factory=set)
     """Tables of which rows are looked up for all examples at once."""
-    room: Room = field(default_factory=Room)
+    room: Workspace = field(default_factory=Workspace)
 
     def __post_init__(self) -> None:
         self.names.update({id(p): name for name, p in self.parameters.items()})

@@ -27,8 +27,8 @@ from deniable.learn.clip.closed_forms.terms import (
     is_product_cheaper,
     outer,
 )
-from deniable.learn.clip.room import Room
 from deniable.learn.clip.rounding import row_squares, widened
+from deniable.learn.clip.workspace import Workspace
 
 CACHED = 2**18
 """Numbers that a convolution's inputs are copied out in at once."""
@@ -372,7 +372,7 @@ def windows(
     return image.as_strided((x.shape[0], *out, *kernel, x.shape[1]), (*strides, channel))
 
 
-def convolved(rows: Tensor, seen: Tensor, groups: int, room: Room) -> GradientRows | Outer:
+def convolved(rows: Tensor, seen: Tensor, groups: int, room: Workspace) -> GradientRows | Outer:
     """The term of a convolution's weight from its output gradient (n, T, p) and what it saw."""
     axes = (seen.dim() - 2) // 2
     positions, kernel, channels = (
@@ -388,7 +388,7 @@ def convolved(rows: Tensor, seen: Tensor, groups: int, room: Room) -> GradientRo
     return outer(rows, seen.reshape(shape), room)
 
 
-def products(rows: Tensor, seen: Tensor, shape: tuple[int, int, int], room: Room) -> GradientRows:
+def products(rows: Tensor, seen: Tensor, shape: tuple[int, int, int], room: Workspace) -> GradientRows:
     """Σ_t rows_t ⊗ seen_t for each example, a few at a time, so that what they saw is
     copied out within the cache."""
     n, positions, width = shape

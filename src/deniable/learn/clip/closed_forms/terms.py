@@ -25,8 +25,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from deniable.learn.clip.room import Room
 from deniable.learn.clip.rounding import LIMIT, bounded, row_squares, ulp
+from deniable.learn.clip.workspace import Workspace
 
 HELD = 2**24
 """Numbers that a temporary of the measuring may hold."""
@@ -285,7 +285,7 @@ One = GradientRows | Single | Outer | Lookup
 Term = One | Mixed | TiedTable
 
 
-def combined(terms: Sequence[One], like: Tensor, room: Room) -> Term:
+def combined(terms: Sequence[One], like: Tensor, room: Workspace) -> Term:
     """One term for all uses of one parameter, whose matrix has the shape of `like`."""
     if terms[1:]:
         terms = [term.wide() if isinstance(term, Single) else term for term in terms]
@@ -334,7 +334,7 @@ def _tied(terms: Sequence[One]) -> TiedTable | None:
     return TiedTable(lookup, head)
 
 
-def outer(rows: Tensor, cols: Tensor, room: Room) -> GradientRows | Outer:
+def outer(rows: Tensor, cols: Tensor, room: Workspace) -> GradientRows | Outer:
     """The cheaper of the two ways to measure Σ_t rows_t ⊗ cols_t.
 
     The product is held, so what is measured is what is summed; the Gram form holds only its factors.

@@ -14,7 +14,7 @@ ALIGNED = 64
 rounded may depend on that."""
 
 
-class Room:
+class Workspace:
     """Memory that one pass after another writes to: pages that are asked of the system for every pass cost
     more than what is computed there.
 

@@ -13,8 +13,8 @@ from deniable.learn.clip.closed_forms import terms
 from deniable.learn.clip.closed_forms.tape import Uncovered
 from deniable.learn.clip.passes import Passed, Task, chained
 from deniable.learn.clip.per_example import LEAST, MOST
-from deniable.learn.clip.room import ALIGNED, Room, large
 from deniable.learn.clip.trials.probe import Found
+from deniable.learn.clip.workspace import ALIGNED, Workspace, large
 
 
 def _overlap(a: Tensor, b: Tensor) -> bool:
@@ -23,7 +23,7 @@ def _overlap(a: Tensor, b: Tensor) -> bool:
 
 
 def test_what_one_pass_takes_lies_apart_and_the_next_pass_takes_the_same() -> None:
-    room, like = Room(), torch.zeros(0)
+    room, like = Workspace(), torch.zeros(0)
     fresh = [room.take((3, 5), like), room.take((7,), like)]
     room.begin()
     first = [
@@ -43,7 +43,7 @@ def test_what_one_pass_takes_lies_apart_and_the_next_pass_takes_the_same() -> No
 
 def test_before_it_begins_all_memory_is_new() -> None:
     """Trials compare the terms of two passes."""
-    room, like = Room(), torch.zeros(0)
+    room, like = Workspace(), torch.zeros(0)
     parts = [room.take((64,), like) for _ in range(5)]
     assert not any(_overlap(a, b) for i, a in enumerate(parts) for b in parts[:i])
 
