@@ -16,6 +16,7 @@ from deniable.loss import (
     Loss,
     Parallel,
     Pure,
+    Silenced,
 )
 from deniable.units import Unit
 
@@ -69,6 +70,15 @@ def test_a_loss_for_added_rows_certifies_nothing_about_replaced_ones() -> None:
         certify(LOSS, Unit.row(replace=True), 1e-5)
     with pytest.raises(InvalidCertificate, match="stated for a unit that is added or removed"):
         verify(replace(HONEST, unit=Unit.row(replace=True)))
+
+
+def test_a_claim_that_a_cap_is_free_for_a_silent_unit_is_not_confirmed() -> None:
+    """As it was certified while the cap was left out."""
+    run, silent = Silenced(CappedSample(0.1, 1, 50, GaussianNoise(1)) * 100), Unit.row(zero_out=True)
+    honest = certify(run, silent, 1e-5)
+    assert verify(honest).upper > 17.17
+    with pytest.raises(InvalidCertificate, match="could not be confirmed"):
+        verify(replace(honest, bound=Bound(7.0447, 7.0498, "numerical")))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from dp_accounting.pld import pld_privacy_accountant
 from dp_accounting.privacy_accountant import NeighboringRelation
 
 from deniable import accounting
-from deniable.accounting import from_event, from_opendp, to_event
+from deniable.accounting import dpsgd, from_event, from_opendp, to_event
 from deniable.errors import Unaccountable
 from deniable.loss import (
     WITHOUT_REPLACEMENT,
@@ -132,8 +132,12 @@ def test_losses_survive_the_way_there_and_back(loss: Loss) -> None:
 
 
 def test_events_of_silenced_units_and_of_other_nodes() -> None:
-    loss = Silenced(GaussianNoise(4.0).sampled(0.01) * 100)
-    assert from_event(to_event(loss), Relation.SILENCED) == loss
+    for loss in (
+        Silenced(GaussianNoise(4.0).sampled(0.01) * 100),
+        Silenced(CappedSample(0.01, 30, 1000, GaussianNoise(1.0)) * 7),
+        dpsgd(1, 8, 64, 100, cap=1, unit=Unit.row(zero_out=True)),
+    ):
+        assert from_event(to_event(loss), Relation.SILENCED) == loss
     for other in (Allocated(10, GaussianNoise(1)), Approximate(1, 1e-6), Pure(1), ResponseNoise(0.75)):
         with pytest.raises(Unaccountable, match="has no event for"):
             to_event(other)

@@ -11,7 +11,6 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from deniable.accounting.methods.relations import as_added
 from deniable.accounting.rounding import ceil_float
 from deniable.errors import MissingExtra, Unaccountable
 from deniable.loss import (
@@ -138,16 +137,18 @@ def _refusal(name: str, relation: Relation) -> str:
 
 def to_event(loss: Loss) -> Any:
     """The dp-accounting event of `loss`, its noise rounded down; for its
-    `NeighboringRelation` see `loss.relation`."""
+    `NeighboringRelation` see `loss.relation`. `from_event` reads it back with `Silenced` outermost."""
     try:
         from dp_accounting import dp_event
     except ImportError:
         raise MissingExtra("Events need dp-accounting: pip install dp-accounting.") from None
-    return _to_event(as_added(loss), dp_event)
+    return _to_event(loss, dp_event)
 
 
 def _to_event(loss: Loss, events: Any) -> Any:
     match loss:
+        case Silenced(of):  # an event says its relation nowhere
+            return _to_event(of, events)
         case Composed(parts):
             if parts:
                 return events.ComposedDpEvent([_to_event(part, events) for part in parts])

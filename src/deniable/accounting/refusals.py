@@ -25,6 +25,9 @@ LARGEST, SMALLEST = 1e100, 1e-100
 MOST_STEPS = 10**15
 """Steps of one composition: beyond, rounding alone would pass any δ."""
 
+FAILURES = (ArithmeticError, ValueError, RecursionError, MemoryError, IndexError)
+"""What arithmetic beyond the range of doubles, or of the memory, raises."""
+
 
 def guarded(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """`function`, with arithmetic that fails (or gives NaN) turned into `Unaccountable`."""
@@ -36,7 +39,7 @@ def guarded(function: Callable[Arguments, Result]) -> Callable[Arguments, Result
                 result = function(*args, **kwargs)
         except DeniableError:
             raise
-        except (ArithmeticError, ValueError, RecursionError, MemoryError, IndexError) as problem:
+        except FAILURES as problem:
             raise Unaccountable(
                 f"The numbers given are beyond what this method can compute with ({type(problem).__name__}: "
                 f"{str(problem)[:120]}). Nothing was computed; another method may know a bound."

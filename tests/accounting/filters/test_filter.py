@@ -542,3 +542,16 @@ def test_the_gaussian_account_tells_what_is_left_and_keeps_its_bytes() -> None:
     ):
         with pytest.raises(InvalidParameter):
             Filter.from_dict(broken)
+
+
+def test_a_charge_below_nothing_in_any_part_is_negative() -> None:
+    nothing = Charge(renyi=(0,))
+    assert not nothing.negative
+    for part in (
+        Charge(epsilon=Fraction(-1), renyi=(0,)),
+        Charge(delta=Fraction(-1), renyi=(0,)),
+        Charge(impure=-1, renyi=(0,)),
+        Charge(renyi=(-1,)),
+        Charge(renyi=(0,), gaussian=-1),
+    ):
+        assert part.negative

@@ -234,3 +234,44 @@ def test_a_banded_matrix_on_a_cyclic_sample_is_bracketed_by_its_turns() -> None:
         sampled = np.maximum(1 - math.exp(epsilon) / ratio, 0).mean()
         bound, off = accounting.delta(claimed, epsilon), 5 * math.sqrt(1 / n) * math.sqrt(sampled) + 20 / n
         assert bound.lower - off <= sampled <= bound.upper + off
+
+
+def test_a_year_of_weekly_visits_to_a_tree_is_bounded_at_once_and_closely() -> None:
+    """Patterns that get stuck are many; they were walked one by one, without end."""
+    tree, who = Tree(365), Participation(365, 53, 7)
+    weekly = max(np.linalg.norm(tree.encoder[:, start::7].sum(axis=1)) for start in range(7))
+    assert weekly <= sensitivity(tree, who) <= 1.02 * weekly
+
+
+@pytest.mark.parametrize("steps", [3, 5, 8, 11])
+@pytest.mark.parametrize("times", [1, 2, 3, 9])
+@pytest.mark.parametrize("apart", [1, 2, 4, 20])
+def test_every_bound_holds_for_every_pattern(steps: int, times: int, apart: int) -> None:
+    """All patterns beside each of the coarser bounds, and what a step sums to beside the sum itself."""
+    who = Participation(steps, times, apart)
+    products = np.abs(np.random.default_rng(steps * times + apart).normal(size=(steps, steps)))
+    products += products.T
+    patterns = all_patterns(who)
+    truth = max(products[np.ix_(p, p)].sum() for p in patterns)
+    through = participation._through(products, who)
+    for i in range(steps):
+        assert through[i] == pytest.approx(max(products[i, list(p)].sum() for p in patterns if i in p))
+    for weights in (through, participation._by_windows(products, who)):
+        assert truth <= participation._heaviest(weights, who) * (1 + 1e-12)
+    tree = Tree(steps)
+    levels = participation._by_levels(tree, who)
+    assert max(moved(tree.encoder, p, np.ones((len(p), 1))) ** 2 for p in patterns) <= levels + 1e-9
+    column = products[0]
+    shifted = sum(np.concatenate([np.zeros(m * apart), column[: steps - m * apart]]) for m in range(who.most))
+    assert np.allclose(participation._shifted_sum(column, who), shifted, rtol=1e-15)
+
+
+def test_long_streams_need_neither_a_matrix_nor_a_walk() -> None:
+    """20,000 steps took more than 6 GB."""
+    assert sensitivity(square_root(20_000), Participation(20_000, 20_000, 1)) == pytest.approx(
+        15957.9, abs=0.1
+    )
+    assert sensitivity(Tree(2**20), Participation(2**20, 1000, 7)) > 1000
+    for act in (lambda: Tree(10**6).encoder, lambda: square_root(10**6).error(), lambda: square_root(10**9)):
+        with pytest.raises(InvalidParameter, match=r"the most is|at most"):
+            act()

@@ -94,7 +94,8 @@ class Charge:
     @property
     def negative(self) -> bool:
         """Whether any part is below nothing: no loss costs that, and no account may come to it."""
-        return min(self.epsilon.numerator, self.delta.numerator, self.impure, *self.renyi) < 0
+        parts = (self.epsilon.numerator, self.delta.numerator, self.impure, *self.renyi, self.gaussian)
+        return min(parts) < 0
 
     def _numbers(self) -> tuple[Fraction | int, ...]:
         return (self.epsilon, self.delta, self.impure, *self.renyi, self.gaussian)

@@ -21,6 +21,13 @@ from deniable.errors import InvalidParameter
 
 Array: TypeAlias = npt.NDArray[np.float64]
 
+MOST_STEPS = 2**20
+"""Of any matrix that is known by its coefficients."""
+MOST_COLUMNS = 4096
+"""Of a matrix that is written out."""
+MOST_INVERTED = 2**16
+"""Steps of a matrix whose inverse is computed, coefficient by coefficient."""
+
 
 @dataclass(frozen=True)
 class Toeplitz:
@@ -51,11 +58,13 @@ class Toeplitz:
 
     @cached_property
     def encoder(self) -> Array:
+        _check_size(self.steps, MOST_COLUMNS, "written out")
         return np.asarray(linalg.toeplitz(self.coefficients, np.zeros(self.steps)), dtype=np.float64)
 
     @cached_property
     def inverse(self) -> Array:
         """The coefficients of C⁻¹, by the recursion of a power series."""
+        _check_size(self.steps, MOST_INVERTED, "inverted")
         c, d = np.array(self.coefficients), np.zeros(self.steps)
         d[0] = 1 / c[0]
         for t in range(1, self.steps):
@@ -87,7 +96,7 @@ def square_root(steps: int) -> Toeplitz:
     >>> square_root(4).coefficients
     (1.0, 0.5, 0.375, 0.3125)
     """
-    return Toeplitz(tuple(_square_root(_count(steps, "steps"))))
+    return Toeplitz(tuple(_square_root(_steps(steps))))
 
 
 def banded(steps: int, bands: int) -> Toeplitz:
@@ -96,7 +105,7 @@ def banded(steps: int, bands: int) -> Toeplitz:
 
     Reference: Kalinin, Lampert 2024 (banded square root).
     """
-    bands = min(_count(bands, "bands"), _count(steps, "steps"))
+    bands = min(_count(bands, "bands"), _steps(steps))
     root = _square_root(steps)
     root[bands:] = 0.0
     return Toeplitz(tuple(root))
@@ -122,7 +131,7 @@ class BufferedToeplitz:
     weights: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        _count(self.steps, "steps")
+        _steps(self.steps)
         fine = len(self.decays) == len(self.weights) and all(0 <= d < 1 for d in self.decays)
         if not (fine and all(w >= 0 for w in self.weights) and math.fsum(self.weights) <= 1):
             raise InvalidParameter(
@@ -159,7 +168,7 @@ def buffered(steps: int, buffers: int = 4) -> BufferedToeplitz:
 
     How well it fits decides the error alone; the sensitivity is that of the matrix as it is.
     """
-    steps, buffers = _count(steps, "steps"), _count(buffers, "buffers")
+    steps, buffers = _steps(steps), _count(buffers, "buffers")
     spread = (4.0 * steps) ** (-(np.arange(buffers) + 0.5) / buffers)
     target = _square_root(steps)[1:]
     if not len(target):
@@ -183,7 +192,7 @@ class Tree:
     steps: int
 
     def __post_init__(self) -> None:
-        _count(self.steps, "steps")
+        _steps(self.steps)
 
     @cached_property
     def blocks(self) -> tuple[tuple[int, int], ...]:
@@ -194,6 +203,7 @@ class Tree:
 
     @cached_property
     def encoder(self) -> Array:
+        _check_size(self.steps, MOST_COLUMNS, "written out")
         rows = np.zeros((len(self.blocks), self.steps))
         for row, (first, last) in zip(rows, self.blocks, strict=True):
             row[first : last + 1] = 1.0
@@ -206,3 +216,18 @@ class Tree:
 
 def _count(value: int, name: str) -> int:
     return checks.whole(name, value, at_least=1)
+
+
+def _steps(value: int) -> int:
+    steps = _count(value, "steps")
+    if steps > MOST_STEPS:
+        raise InvalidParameter(f"Expected at most {MOST_STEPS:,} steps of a matrix, got {steps:,}.")
+    return steps
+
+
+def _check_size(steps: int, most: int, what: str) -> None:
+    if steps > most:
+        raise InvalidParameter(
+            f"A matrix of {steps:,} steps is too large to be {what}: the most is {most:,}. "
+            "Nothing was computed."
+        )

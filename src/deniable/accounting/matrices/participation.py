@@ -10,16 +10,26 @@ Proofs: docs/theory/matrices.md.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from deniable.accounting.matrices.families import Array, BufferedToeplitz, Toeplitz, Tree, _count
+from deniable.accounting.matrices.families import (
+    MOST_COLUMNS,
+    Array,
+    BufferedToeplitz,
+    Toeplitz,
+    Tree,
+    _count,
+)
 from deniable.errors import InvalidParameter
 
 FEW_PATTERNS = 20_000
 """Up to so many patterns are looked at one by one."""
+MOST_WORK = 2 * 10**9
+"""Additions of a dynamic programme: seconds. Beyond it a coarser bound is taken."""
 _OUTWARD = 1 + 2.0**-40
 """Far above the rounding of sums of at most 10⁸ non-negative terms."""
 
@@ -61,10 +71,15 @@ class Participation:
         if nothing:
             yield ()
 
-    @property
-    def count(self) -> int:
-        """Patterns of exactly `most` steps: choose them with the gaps taken out."""
-        return math.comb(max(self.steps - (self.most - 1) * (self.apart - 1), 0), self.most)
+    def fewer_than(self, limit: int) -> bool:
+        """Whether there are fewer patterns than `limit`, of any number of steps: choose these with the gaps
+        taken out. Short ones count, since a pattern may get stuck before it has `most` steps."""
+        total = 0
+        for size in range(1, self.most + 1):
+            total += math.comb(max(self.steps - (size - 1) * (self.apart - 1), 0), size)
+            if total >= limit:
+                return False
+        return True
 
 
 Encoder = Toeplitz | BufferedToeplitz | Tree | Array
@@ -80,13 +95,53 @@ def sensitivity(encoder: Encoder, who: Participation) -> float:
     """
     if isinstance(encoder, BufferedToeplitz):
         encoder = encoder.toeplitz
-    matrix = encoder if isinstance(encoder, np.ndarray) else encoder.encoder
-    _check(matrix, who, ordered=isinstance(encoder, Tree))
+    if not isinstance(encoder, np.ndarray) and encoder.steps != who.steps:
+        raise InvalidParameter(f"Expected a matrix of {who.steps:,} columns, got one of {encoder.steps:,}.")
     if isinstance(encoder, Toeplitz) and _falling(encoder):
-        columns = matrix[:, : who.apart * (who.most - 1) + 1 : who.apart]
-        return float(np.linalg.norm(columns.sum(axis=1))) * _OUTWARD
-    products = np.abs(matrix.T @ matrix)
-    return math.sqrt(_largest(products, who)) * _OUTWARD
+        return float(np.linalg.norm(_shifted_sum(np.array(encoder.coefficients), who))) * _OUTWARD
+    if isinstance(encoder, Tree):
+        return math.sqrt(_of_tree(encoder, who)) * _OUTWARD
+    matrix = encoder.encoder if isinstance(encoder, Toeplitz) else encoder
+    _check(matrix, who)
+    return math.sqrt(_largest(np.abs(matrix.T @ matrix), who)) * _OUTWARD
+
+
+def _shifted_sum(column: Array, who: Participation) -> Array:
+    """The sum of `column` moved down by 0, b, 2b, …, (k−1)b: windows of k numbers in each class of rows that
+    are b apart. A window is the end of one block of k and the beginning of the next, so nothing is
+    subtracted, and the work does not grow with k."""
+    k, b, n = who.most, who.apart, len(column)
+    length = -(-n // b)
+    rows = np.zeros((length + k - 1 + k, b))
+    rows[k - 1 : k - 1 + length].flat[:n] = column
+    blocks = rows[: len(rows) // k * k].reshape(-1, k, b)
+    ahead = np.cumsum(blocks, axis=1).reshape(-1, b)
+    behind = np.cumsum(blocks[:, ::-1], axis=1)[:, ::-1].reshape(-1, b)
+    first = np.arange(length)
+    is_block = (first % k == 0)[:, None]
+    return np.asarray(np.where(is_block, 0.0, behind[first]) + ahead[first + k - 1]).reshape(-1)[:n]
+
+
+def _of_tree(tree: Tree, who: Participation) -> float:
+    """Σ over blocks of (how often the unit is in it)²: exactly where patterns are few, else bounded."""
+    bound = _by_levels(tree, who)
+    if tree.steps > MOST_COLUMNS or not (who.fewer_than(FEW_PATTERNS) or _work(who) <= MOST_WORK):
+        return bound
+    return min(bound, _largest(tree.encoder.T @ tree.encoder, who))
+
+
+def _by_levels(tree: Tree, who: Participation) -> float:
+    """Blocks of size s hold a unit at most m = min(k, ⌈s/b⌉) times, and all of them k times: their squares
+    sum to at most m·k, and to m² times their number."""
+    total = 0
+    for level in range(tree.steps.bit_length()):
+        most = min(who.most, -(-(1 << level) // who.apart))
+        total += min(most * who.most, most * most * (tree.steps >> level))
+    return float(total)
+
+
+def _work(who: Participation) -> int:
+    return who.steps * who.steps * who.most
 
 
 def _falling(matrix: Toeplitz) -> bool:
@@ -96,12 +151,12 @@ def _falling(matrix: Toeplitz) -> bool:
     return bool(c[-1] >= 0 and (np.diff(c) <= 0).all())
 
 
-def _check(matrix: Array, who: Participation, *, ordered: bool) -> None:
+def _check(matrix: Array, who: Participation) -> None:
     if matrix.ndim != 2 or matrix.shape[1] != who.steps or not np.isfinite(matrix).all():
         raise InvalidParameter(
             f"Expected a finite matrix of {who.steps} columns, got one of shape {matrix.shape}."
         )
-    if not ordered and (matrix.shape[0] != matrix.shape[1] or np.triu(matrix, 1).any()):
+    if matrix.shape[0] != matrix.shape[1] or np.triu(matrix, 1).any():
         raise InvalidParameter(
             "Expected a lower triangular matrix: a row may use only what has arrived by then, since "
             "contributions are chosen by looking at earlier rows. Nothing was computed; take a triangular "
@@ -111,14 +166,25 @@ def _check(matrix: Array, who: Participation, *, ordered: bool) -> None:
 
 def _largest(products: Array, who: Participation) -> float:
     """The largest Σ_{i,j∈π} of non-negative `products`, or something above it."""
-    lags = np.subtract.outer(np.arange(who.steps), np.arange(who.steps))
-    if not products[np.abs(lags) >= who.apart].any():
+    steps = np.arange(who.steps)
+    if not any(products[i, : max(i + 1 - who.apart, 0)].any() for i in steps):
         return _heaviest(np.diag(products), who)
-    if who.count <= FEW_PATTERNS:
+    if who.fewer_than(FEW_PATTERNS):
         return max(float(products[np.ix_(pattern, pattern)].sum()) for pattern in who.patterns())
     # Σ_{i∈π} Σ_{j∈π} X_ij ≤ Σ_{i∈π} max over patterns through i of the inner sum (Choquette-Choo et al.
     # 2023).
-    return _heaviest(_through(products, who), who)
+    if _work(who) <= MOST_WORK:
+        return _heaviest(_through(products, who), who)
+    return _heaviest(_by_windows(products, who), who)
+
+
+def _by_windows(products: Array, who: Participation) -> Array:
+    """For each step something above its sum over any pattern: a pattern has at most one step in each window
+    of `apart` steps, so the largest of each window, as many as a pattern has steps."""
+    starts = np.arange(0, who.steps, who.apart)
+    peaks = np.maximum.reduceat(products, starts, axis=1)
+    most = min(who.most, peaks.shape[1])
+    return np.asarray(np.partition(peaks, -most, axis=1)[:, -most:].sum(axis=1))
 
 
 def _heaviest(weights: Array, who: Participation) -> float:
@@ -143,12 +209,13 @@ def _prefixes(products: Array, who: Participation) -> Array:
     """[c, i]: the best sum of at most c products of step i with steps at least `apart`
     before it, themselves apart."""
     n, most = who.steps, who.most
-    best = np.zeros((n + 1, most, n))  # after how many steps, of how many, for which i
+    # Layer t is after t steps: of how many, for which i. Only the last `apart` layers are read again.
+    layers = deque([np.zeros((most, n))] * min(who.apart, n + 1))
     prefixes = np.zeros((most, n))
     for j in range(n):
-        if j >= who.apart:
-            prefixes[:, j] = best[j - who.apart + 1, :, j]
-        best[j + 1] = best[j]
-        before = max(j + 1 - who.apart, 0)
-        best[j + 1, 1:] = np.maximum(best[j, 1:], best[before, :-1] + products[:, j])
+        before = layers.popleft()
+        prefixes[:, j] = before[:, j]
+        layer = (layers[-1] if layers else before).copy()
+        layer[1:] = np.maximum(layer[1:], before[:-1] + products[:, j])
+        layers.append(layer)
     return prefixes

@@ -14,7 +14,7 @@ from scipy.special import bdtrc
 from deniable.accounting.numerical.pairs import allocation, copies
 from deniable.accounting.numerical.pairs.continuous import Gaussian, Pair, SampledShape, Symmetrised
 from deniable.accounting.numerical.pairs.either import Either
-from deniable.accounting.numerical.pairs.finite import Finite
+from deniable.accounting.numerical.pairs.finite import Finite, response
 from deniable.accounting.numerical.pairs.shifted import GaussianMixture
 from deniable.accounting.numerical.pairs.triangle import triangle
 from deniable.accounting.numerical.rounding import Array
@@ -85,6 +85,42 @@ def capped(inside: KnownPairs, twice: KnownPairs, rate: float, cap: int, rows: i
     # `passing` is rounded up: weight moves to the pair that dominates the other, never away from it.
     parts = ((1 - passing, mix(inside.upper, rate)), (passing, mix(twice.upper, rate)))
     return KnownPairs(Either(parts), lowers)
+
+
+def silenced(inside: KnownPairs, twice: KnownPairs, rate: float, cap: int, rows: int) -> KnownPairs:
+    """A Poisson sample cut to `cap`, whose own unit is silenced but keeps its place: with probability τ or
+    less another unit is put out wherever its coin is up."""
+    if inside.upper is None:
+        return KnownPairs(None, (), inside.why)
+    lowers = tuple(mix(pair, rate) for pair in inside.lowers)
+    passing = over(cap, rows, rate)
+    if passing == 0 or rate == 1:  # nobody is put out, or in both tables the same one always is
+        return KnownPairs(mix(inside.upper, rate), lowers)
+    in_place = _pair_in_place(inside.upper, twice.upper, rate)
+    if passing == 1:
+        return KnownPairs(in_place, lowers)
+    # Both pairs of a cut lot dominate that of a lot with room, so weight may move to it.
+    return KnownPairs(Either(((1 - passing, mix(inside.upper, rate)), (passing, in_place))), lowers)
+
+
+def _pair_in_place(once: Pair, twice: Pair | None, rate: float) -> Pair:
+    """A full lot with the unit against the same with it silent, by the coin or in spite of it. Either bound
+    holds; the smaller second moment decides which is taken."""
+    by_coin = Either(((1 - rate, response(0.0)), (rate, once)))
+    if twice is None or twice.sided or _spread(once) * rate < _spread(twice) * rate**2:
+        return by_coin
+    return Symmetrised(SampledShape(twice, rate))
+
+
+def _spread(pair: Pair) -> float:
+    """About E_Q(Λ − 1)², on a grid: it serves to choose between two bounds, never as one."""
+    _, p, q = pair.atoms
+    if pair.smooth:
+        p_cells, q_cells = pair.cells(np.unique(pair.grid(TAIL)))
+        p, q = np.concatenate([p, p_cells]), np.concatenate([q, q_cells])
+    if (p[q <= 0] > 0).any():
+        return math.inf
+    return float(((p - q)[q > 0] ** 2 / q[q > 0]).sum())
 
 
 def over(cap: int, rows: int, rate: float) -> float:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, reduce
 
-from deniable.accounting.methods.relations import as_added
+from deniable.accounting.methods.relations import SilencedLot, as_added
 from deniable.accounting.methods.sampling import shuffled_refusal
 from deniable.accounting.numerical import samples
 from deniable.accounting.numerical.classes import coarse
@@ -64,7 +64,7 @@ from deniable.loss import (
     exact,
 )
 
-Sample = Sampled | Allocated | CappedSample | DrawnSample
+Sample = Sampled | Allocated | CappedSample | SilencedLot | DrawnSample
 MOST_OUTCOMES = 5000
 """Outcomes of a finite loss multiplied out under one shared sample."""
 MOST_PARTS = 32
@@ -267,7 +267,7 @@ def what(node: Loss) -> KnownPairs:
             return _group(node)
         case Allocated():
             return _allocated(node)
-        case CappedSample():
+        case CappedSample() | SilencedLot():
             return _capped(node)
         case DrawnSample():
             return _drawn(node)
@@ -494,10 +494,9 @@ def _allocated(node: Allocated) -> KnownPairs:
     return samples.allocated(inside, node.steps)
 
 
-def _capped(node: CappedSample) -> KnownPairs:
-    return samples.capped(
-        _shared(node), _shared(node, grouped(node.of, 2)), float(node.rate), node.cap, node.rows
-    )
+def _capped(node: CappedSample | SilencedLot) -> KnownPairs:
+    cut = samples.silenced if isinstance(node, SilencedLot) else samples.capped
+    return cut(_shared(node), _shared(node, grouped(node.of, 2)), float(node.rate), node.cap, node.rows)
 
 
 def _drawn(node: DrawnSample) -> KnownPairs:
@@ -593,4 +592,5 @@ def _replaced(part: Loss) -> Loss:
 
 def _joined(one: TermCase, other: TermCase) -> TermCase:
     reverse = tuple((swap(pair), times) for pair, times in other.terms)
-    return TermCase(one.terms + reverse, one.upper and other.upper, one.lower and other.lower)
+    is_lower = one.lower and other.lower and not any(pair.one_way for pair, _ in one.terms + other.terms)
+    return TermCase(one.terms + reverse, one.upper and other.upper, is_lower)

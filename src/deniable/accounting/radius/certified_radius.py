@@ -38,6 +38,7 @@ from deniable.accounting.radius.input_noise import (
     IntegerLaplace,
     IntegerUniform,
     Laplace,
+    Releases,
     Uniform,
     stretch,
 )
@@ -51,6 +52,10 @@ CLOSED, PROFILE = "closed form", "profile"
 _FINE, _COARSE = 1e-13, 1e-4
 """Relative width of the search: of closed forms, and of trees that take a composition for each radius."""
 _FARTHEST = 2.0**1000
+_NEAREST, _BEYOND = 1e-9, 128
+"""Radii, in widths of the noise, that are decided numerically."""
+_FEW = 256
+"""Whole radii that are tried one by one, for all inputs at once."""
 _INWARD = 1 - 1e-11
 """What floating point may do to a closed form of a radius, several times over."""
 
@@ -174,6 +179,51 @@ def radii(
     return distances
 
 
+def holds(
+    noise: InputNoise,
+    radius: float,
+    p_a: float,
+    p_b: float,
+    norm: float | None = None,
+    dimension: int | None = None,
+) -> bool:
+    """Whether A certainly stays ahead within `radius`: decided at that one radius, without a search.
+
+    >>> holds(IntegerLaplace(300_000), 480_000, 0.9, 0.1), holds(IntegerLaplace(300_000), 490_000, 0.9, 0.1)
+    (True, False)
+    """
+    own = norm in (None, noise.norm)
+    match noise:
+        case Gaussian() | Laplace() | Uniform():
+            return bool(radius <= radii(noise, p_a, p_b, norm, dimension))
+        case IntegerGaussian() if own:
+            return bool(radius <= radii(noise, p_a, p_b, norm, dimension))
+        case _:
+            p_b = min(p_b, math.nextafter(1 - p_a, 2))
+            least, most = _ratios(noise, radius * float(stretch(noise.norm, norm or noise.norm, dimension)))
+            if least < _NEAREST:
+                raise InvalidParameter(f"The radius {radius:g} is too small beside {noise} to be checked.")
+            # No sample is large enough for a radius of so many times the noise.
+            if p_a <= p_b or most > _BEYOND:
+                return False
+            return safe(noise.loss_at(radius, norm, dimension), p_a, p_b)
+
+
+def _ratios(noise: InputNoise, reach: float) -> tuple[float, float]:
+    """The least and the most that `reach` is, in widths of the added noises; whole-number noise has no least
+    one, since a reach below a step reveals nothing."""
+    match noise:
+        case Releases(parts):
+            ratios = [_ratios(part, reach) for part in parts]
+            return min(least for least, _ in ratios), max(most for _, most in ratios)
+        case IntegerGaussian(width) | IntegerLaplace(width) | IntegerUniform(width):
+            return 1.0, reach / float(width)
+        case Gaussian(width) | Laplace(width) | Uniform(width):
+            return reach / float(width), reach / float(width)
+        case _:
+            return 1.0, 1.0
+
+
 def _radii(
     noise: InputNoise, a: Array, b: Array, factor: float, norm: float | None, dimension: int | None
 ) -> Array:
@@ -230,14 +280,15 @@ def _integer_gaussian(sigma: float, a: Array, b: Array) -> Array:
 
 
 def _by_level(noise: InputNoise, a: Array, b: Array) -> Array:
-    """Whole radii one after the other, until nobody is safe."""
+    """Whole radii one after the other while they are few, then by doubling and halving for each input."""
     levels, left = np.zeros(a.shape), np.arange(a.size)
-    step = 1
-    while len(left):
+    for step in range(1, _FEW + 1):
         lows = misses(noise.loss_at(step), np.concatenate([_complements(a[left]), b[left]]))[0]
         left = left[lows[: len(left)] > 1 - lows[len(left) :]]
         levels[left] = step
-        step += 1
+        if not len(left):
+            return levels
+    levels[left] = _each(noise, a[left], b[left], None, None)
     return levels
 
 

@@ -47,6 +47,13 @@ NORMS = {"l0": 0.0, "l1": 1.0, "l2": 2.0, "linf": math.inf}
 """Names of norms, as options spell them."""
 
 
+WIDEST = 2**20
+"""Steps of whole-number noise that are drawn: with inputs up to 2³⁰ all stays within 32 bits."""
+MOST_BITS = 2**17
+"""Size of the exact fractions of ablation. δ passes ½ at about √d changed of √d kept pixels, so that this is
+enough for every radius of a picture of ten million pixels."""
+
+
 class InputNoise(ABC):
     """What a smoothed classifier needs to know of its noise. Radii are in the measure of the input."""
 
@@ -85,6 +92,17 @@ class InputNoise(ABC):
         if norm == 2:
             return math.sqrt(index)
         return float(index)
+
+
+def widest_steps(noise: InputNoise) -> float:
+    """The width of whole-number noise, in steps; 0 where it is continuous or ablated."""
+    match noise:
+        case Releases(parts):
+            return max(widest_steps(part) for part in parts)
+        case IntegerGaussian(width) | IntegerLaplace(width) | IntegerUniform(width):
+            return float(width)
+        case _:
+            return 0.0
 
 
 def stretch(own: float, norm: float, dimension: int | None) -> Fraction:
@@ -274,7 +292,11 @@ class Ablation(Node, InputNoise):
 
     def native_loss(self, reach: Fraction) -> Loss:
         changes = min(math.floor(reach), self.pixels)
-        unseen = Fraction(math.comb(self.pixels - changes, self.keep), math.comb(self.pixels, self.keep))
+        # C(d − r, k)/C(d, k) = C(d − k, r)/C(d, r): as many factors as the smaller of r and k.
+        few, many = sorted((changes, self.keep))
+        if few * self.pixels.bit_length() > MOST_BITS:
+            return Approximate(0, 1)  # nothing is claimed
+        unseen = Fraction(math.perm(self.pixels - many, few), math.perm(self.pixels, few))
         return Approximate(0, 1 - unseen)
 
     def __str__(self) -> str:

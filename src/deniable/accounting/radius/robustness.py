@@ -1,8 +1,8 @@
 """Certificates of a radius: the counts, the noise, the plan of looks, and the radius that follows from them.
 
-`deniable verify` computes the radius again from the counts. What is claimed about rounding follows from the
-other fields and cannot be claimed on its own: "exact" is for whole-number noise, one fixed evaluation of
-every noisy input, and no bank.
+`deniable verify` decides from the counts whether the radius holds. What is claimed about rounding follows
+from the other fields and cannot be claimed on its own: "exact" is for whole-number noise, one fixed
+evaluation of every noisy input, and no bank.
 """
 
 from __future__ import annotations
@@ -12,18 +12,32 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
+from enum import StrEnum
 from typing import Any
 
 from deniable._version import VERSION
-from deniable.accounting.radius.certified_radius import radii
-from deniable.accounting.radius.input_noise import NORMS, InputNoise
+from deniable.accounting.radius.certified_radius import holds, radii
+from deniable.accounting.radius.input_noise import NORMS, WIDEST, InputNoise, widest_steps
 from deniable.accounting.radius.votes import Looks, bounds
+from deniable.accounting.refusals import guarded
 from deniable.errors import DeniableError, InvalidCertificate, InvalidParameter
 from deniable.loss import Node
 from deniable.units import Unit
 
-KIND = "radius 1"
+KIND, UNCHECKED_KIND = "radius 2", "radius 1"
+"""What certificates are called; the older ones do not say whether inputs of a batch were kept apart."""
 EXACT, ROUNDED = "exact", "up to rounding"
+
+
+class Isolation(StrEnum):
+    """What is known of a classifier's answers: whether each is of one noisy input alone."""
+
+    PROVED = "proved"
+    """The network ran under torch.func.vmap: its code saw one input at a time."""
+    SEEN = "seen"
+    """Its answers were compared among other companions, alone, and when asked again."""
+    UNCHECKED = "not checked"
+    """Certificates up to version 0.2.0."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +73,11 @@ class Votes:
         p_a, p_b = bounds([self.counts], [self.label], self.looks.share, runner_up=self.runner_up)
         return float(radii(noise, p_a, p_b, norm, dimension)[0])
 
+    def hold(self, noise: InputNoise, radius: float, norm: float, dimension: int) -> bool:
+        """Whether these counts certify this radius; nothing is searched for."""
+        p_a, p_b = bounds([self.counts], [self.label], self.looks.share, runner_up=self.runner_up)
+        return holds(noise, radius, float(p_a[0]), float(p_b[0]), norm, dimension)
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -73,6 +92,7 @@ class Evaluation:
     fixed: bool
     bank: bool = False
     scale: float = 1.0
+    isolation: Isolation = Isolation.UNCHECKED
 
 
 @dataclass(frozen=True)
@@ -107,8 +127,14 @@ class RadiusCertificate:
         return tuple(_assumed(self))
 
     def to_dict(self) -> dict[str, Any]:
+        fields = self._fields()
+        if self.evaluation.isolation is not Isolation.UNCHECKED:
+            fields |= {"certificate": KIND, "isolation": self.evaluation.isolation.value}
+        return fields
+
+    def _fields(self) -> dict[str, Any]:
         return {
-            "certificate": KIND,
+            "certificate": UNCHECKED_KIND,
             "noise": self.noise.to_dict(),
             "norm": _name(self.norm),
             "radius": self.radius,
@@ -138,7 +164,7 @@ class RadiusCertificate:
         """Read a certificate; nothing of it is believed until `verify_radius` has computed it again."""
         try:
             value = json.loads(text)
-            if not isinstance(value, Mapping) or value.get("certificate") != KIND:
+            if not _names_a_radius(value):
                 raise InvalidCertificate(
                     f'This is no certificate of a radius: it lacks "certificate": "{KIND}".'
                 )
@@ -163,7 +189,11 @@ def is_radius(text: str) -> bool:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return False
-    return isinstance(value, Mapping) and value.get("certificate") == KIND
+    return _names_a_radius(value)
+
+
+def _names_a_radius(value: object) -> bool:
+    return isinstance(value, Mapping) and value.get("certificate") in (KIND, UNCHECKED_KIND)
 
 
 def certify_radius(
@@ -178,15 +208,46 @@ def certify_radius(
 
 
 def verify_radius(certificate: RadiusCertificate) -> float:
-    """Compute the radius again from the counts and return it; `InvalidCertificate` if
-    less is certified than claimed."""
-    again = certificate.votes.radius(certificate.noise, certificate.norm, certificate.dimension)
-    if not 0 < certificate.radius <= again:
+    """Check from the counts that the claimed radius holds, and return it; `InvalidCertificate` if it does
+    not.
+
+    Only the claimed radius is decided: to search for the largest may take any time.
+    """
+    claim = certificate
+    try:
+        certain = _confirm(claim)
+    except DeniableError as error:
+        raise InvalidCertificate(f"The radius could not be checked here. {error}") from None
+    if not certain:
         raise InvalidCertificate(
-            f"The certificate claims the radius {certificate.radius:.6g}, but its counts certify {again:.6g} "
-            f"at α = {certificate.votes.looks.alpha:g}. Do not rely on it."
+            f"The certificate claims the radius {claim.radius:.6g}, but its counts do not certify it at "
+            f"α = {claim.votes.looks.alpha:g}. Do not rely on it."
         )
-    return again
+    return claim.radius
+
+
+@guarded
+def _confirm(claim: RadiusCertificate) -> bool:
+    if widest_steps(claim.noise) > WIDEST:
+        raise InvalidParameter(
+            f"Its whole-number noise is wider than the {WIDEST:,} steps that are ever drawn: {claim.noise}."
+        )
+    return claim.radius > 0 and claim.votes.hold(claim.noise, claim.radius, claim.norm, claim.dimension)
+
+
+_KEPT_APART: dict[Isolation, tuple[str, ...]] = {
+    Isolation.UNCHECKED: (),
+    Isolation.PROVED: (
+        "Each noisy input was evaluated on its own: the network ran under torch.func.vmap, where its code "
+        "sees one input at a time, and does not reach around it.",
+        "The network is one fixed function: nothing that it reads besides its input changes its answers.",
+    ),
+    Isolation.SEEN: (
+        "The classifier answers each noisy input on its own. This was seen, not proved: its answers stayed "
+        "the same among other inputs, alone, and when asked again.",
+        "The classifier is one fixed function: nothing that it reads besides its input changes its answers.",
+    ),
+}
 
 
 def _assumed(claim: RadiusCertificate) -> list[str]:
@@ -202,6 +263,7 @@ def _assumed(claim: RadiusCertificate) -> list[str]:
     ]
     if claim.evaluation.bank:
         sentences.append("The inputs were fixed before the noise bank was drawn, and it was not used again.")
+    sentences += _KEPT_APART[claim.evaluation.isolation]
     if claim.precision == EXACT:
         if claim.norm:
             sentences.append("The input is whole numbers, and so is every input it is compared with.")
@@ -235,6 +297,7 @@ def _read(value: Mapping[str, Any]) -> RadiusCertificate:
         _flag(value["fixed"]),
         _flag(value["bank"]),
         _number(value["scale"]),
+        _isolation(value),
     )
     return RadiusCertificate(
         noise,
@@ -246,6 +309,12 @@ def _read(value: Mapping[str, Any]) -> RadiusCertificate:
         str(value["input"]),
         str(value["version"]),
     )
+
+
+def _isolation(value: Mapping[str, Any]) -> Isolation:
+    if value["certificate"] == UNCHECKED_KIND:
+        return Isolation.UNCHECKED
+    return Isolation(value["isolation"])
 
 
 def _whole(value: object) -> int:

@@ -62,7 +62,8 @@ def dpsgd(
     here. `lot` is the expected or fixed size of a lot among `n`, a public number that is not counted from the
     data. For a unit of several rows `by` says what is drawn and clipped: "unit" (one contribution for each
     drawn unit; lot and n count units) or "row" (rows singly; a unit with max_rows = k is then a group of k).
-    `cap` cuts a Poisson lot to what an accelerator holds.
+    `cap` cuts a Poisson lot to what an accelerator holds. A unit in a full lot puts another one out, silent
+    or not, so the cap costs something for every relation.
 
     >>> print(dpsgd(1.1, 256, 60_000, 14_000))
     14,000 × (Gaussian noise of 1.1 × the sensitivity, on a Poisson sample of rate 8/1875)
@@ -91,13 +92,13 @@ def _relation(
     exchange = GaussianNoise(exact(noise) / 2)
     match lots:
         case LotSampling.POISSON if cap is not None:
-            return _stated(CappedSample(rate, cap, n, once), relation, lots) * steps
+            return _stated(CappedSample(rate, cap, n, once) * steps, relation, lots)
         case LotSampling.POISSON if relation is Relation.REPLACED:
             return Sampled(rate, once, POISSON, replace=True) * steps
         case LotSampling.POISSON:
-            return _stated(once.sampled(rate), relation, lots) * steps
+            return _stated(once.sampled(rate) * steps, relation, lots)
         case LotSampling.ALLOCATION:
-            return _stated(Allocated(-(-n // lot), once), relation, lots) * _passes(lot, n, steps)
+            return _stated(Allocated(-(-n // lot), once) * _passes(lot, n, steps), relation, lots)
         case LotSampling.WITHOUT_REPLACEMENT if relation is not Relation.SILENCED:
             return Sampled(rate, exchange, WITHOUT_REPLACEMENT, relation is Relation.REPLACED) * steps
         case LotSampling.WITH_REPLACEMENT if relation is Relation.REPLACED:

@@ -171,3 +171,19 @@ def test_many_steps_in_the_triangle_reveal_as_much_as_is_said() -> None:
     loss = (ratios[0] - ratios[1]).sum(axis=1)
     shown = np.maximum(0.0, -np.expm1(lower - loss))
     assert shown.mean() + 6.5 * shown.std() / math.sqrt(runs) > delta
+
+
+@pytest.mark.parametrize("sigma", [0.7, 1.1, 3.0])
+@pytest.mark.parametrize(("draws", "rows"), [(100, 1000), (256, 1000), (1024, 1000), (4096, 10_000)])
+def test_the_column_on_the_axis_is_its_own_mirror_image(draws: int, rows: int, sigma: float) -> None:
+    """Roundings once counted it twice, and the masses of the pair came to 1.02."""
+    _, weights = samples.counts(draws, 1 / rows)
+    pair = triangle(sigma, tuple(weights.tolist()))
+    assert float(pair.p.sum()) == pytest.approx(1, abs=1e-12)
+    assert float(pair.q.sum()) == pytest.approx(1, abs=1e-12)
+
+
+def test_ordinary_draws_with_replacement_have_an_epsilon_at_every_noise() -> None:
+    for sigma in (0.7, 1.1, 3.0):
+        bound = accounting.epsilon(DrawnSample(256, 1000, GaussianNoise(sigma)) * 10, 1e-5)
+        assert 0 < bound.lower <= bound.upper < math.inf

@@ -38,6 +38,7 @@ from deniable.accounting.numerical.lattice.steer import (
 )
 from deniable.accounting.numerical.pairs.continuous import Pair
 from deniable.accounting.numerical.rounding import REACH, Array, U, relative
+from deniable.accounting.refusals import FAILURES
 from deniable.errors import Unaccountable
 
 Term: TypeAlias = tuple[Pair, int]
@@ -287,7 +288,10 @@ def curves(terms: Sequence[Term], plan: PassPlan) -> tuple[BoundCurve, BoundCurv
     if laws.lower is None:
         return upper, None
     # Below, what is left out (tails, second jumps) only lowers the curve, so nothing is added for it.
-    below, _ = _sums(laws.lower, plan, above)
+    try:
+        below, _ = _sums(laws.lower, plan, above)
+    except FAILURES:
+        return upper, None
     return upper, BoundCurve(below, -1, safe, shift, exposure * (1 - 16 * U))
 
 

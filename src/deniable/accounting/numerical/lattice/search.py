@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from deniable.accounting.numerical.lattice.bracket import (
     PASSES,
@@ -24,7 +25,10 @@ from deniable.accounting.numerical.lattice.steer import sketch, tilt
 from deniable.accounting.numerical.pairs.continuous import Gaussian, Pair, swap
 from deniable.accounting.numerical.pairs.finite import Finite
 from deniable.accounting.numerical.rounding import U
+from deniable.accounting.refusals import FAILURES
+from deniable.errors import DeniableError
 
+Result = TypeVar("Result")
 TOLERANCE = 7e-4
 """What discretisation may cost, as a share of ε; the rest up to `GOAL` is left to the
 window and to rounding."""
@@ -87,8 +91,10 @@ def directions(cases: Sequence[TermCase], delta: float, epsilon: float = 0.0) ->
     for case in cases:
         terms = merge(case.terms)
         reverse = tuple((swap(pair), times) for pair, times in terms)
-        for direction in (terms, reverse) if any(pair.sided for pair, _ in terms) else (terms,):
-            sides.append(CaseSide(in_blocks(direction), case.upper, case.lower, Steering(delta, epsilon)))
+        sides.append(CaseSide(in_blocks(terms), case.upper, case.lower, Steering(delta, epsilon)))
+        is_lower = case.lower and not any(pair.one_way for pair, _ in terms)
+        if any(pair.sided for pair, _ in terms) and (case.upper or is_lower):
+            sides.append(CaseSide(in_blocks(reverse), case.upper, is_lower, Steering(delta, epsilon)))
     return sides
 
 
@@ -117,7 +123,19 @@ def _search(
         if not todo:
             return
         for side in todo:
-            refine(side, max((s.lower for s in sides if s.is_lower), default=0.0))
+            attempt(side, lambda side: refine(side, max((s.lower for s in sides if s.is_lower), default=0.0)))
+
+
+def attempt(side: CaseSide, act: Callable[[CaseSide], Result]) -> Result | None:
+    """Do `act` to a side. One that stands for the lower bound alone proves nothing where that fails, not even
+    what it said before, and never costs the upper bound: None."""
+    try:
+        return act(side)
+    except (*FAILURES, DeniableError):
+        if side.is_upper:
+            raise
+        side.lower, side.done = 0.0, True
+        return None
 
 
 def _matters(side: CaseSide, lower: float, upper: float, width: float) -> bool:
@@ -138,7 +156,7 @@ def epsilon_bounds(
         tolerance, goal = 2 * tolerance, 8 * goal
     sides = directions(cases, delta)
     for side in sides:
-        _start(side, delta)
+        attempt(side, lambda side: _start(side, delta))
     sides.sort(key=lambda side: -side.state.epsilon)  # the one that seems to decide first
     _search(
         sides,

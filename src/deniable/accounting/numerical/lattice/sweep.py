@@ -12,6 +12,7 @@ from deniable.accounting.numerical.lattice.search import (
     GOAL_DELTA,
     CaseSide,
     TermCase,
+    attempt,
     directions,
     read_delta,
     start_delta,
@@ -29,7 +30,9 @@ def profile_bounds(
     if not len(epsilons):
         return lower, upper
     for direction in directions(cases, 1.0):
-        sides = _sweep(direction, epsilons, count)
+        sides = attempt(direction, lambda side: _sweep(side, epsilons, count))
+        if sides is None:
+            continue
         if direction.is_upper:
             upper = np.maximum(upper, [side.upper for side in sides])
         if direction.is_lower:

@@ -14,6 +14,7 @@ Each pair is a frozen value with
     slack               mass of P or Q left out; an upper bound charges it as revealed
     short               mass that P is known to lack, in a pair that stands for a lower bound
     sided               whether (P, Q) and (Q, P) differ
+    one_way             whether it stands for a lower bound in this order alone
 
 The proofs that they dominate are in docs/theory/numerical.md.
 """
@@ -44,6 +45,8 @@ class Pair(Protocol):
     @property
     def sided(self) -> bool: ...
     @property
+    def one_way(self) -> bool: ...
+    @property
     def smooth(self) -> bool: ...
     @property
     def slack(self) -> float: ...
@@ -66,6 +69,10 @@ class Shape(ABC):
 
     @property
     def sided(self) -> bool:
+        return False
+
+    @property
+    def one_way(self) -> bool:
         return False
 
     @property
@@ -247,6 +254,10 @@ class SampledShape(Shape):
     rate: float
 
     @property
+    def one_way(self) -> bool:
+        return self.of.one_way
+
+    @property
     def smooth(self) -> bool:
         return self.of.smooth
 
@@ -344,11 +355,13 @@ class Symmetrised(Shape):
 
     @property
     def lattice(self) -> Lattice | None:
-        losses = self.one.atoms[0]
-        upper = losses[np.isfinite(losses) & (losses > 0)]
+        losses, p, q = self.one.atoms
+        ahead = np.isfinite(losses) & (losses > 0)
+        upper = losses[ahead]
         if len(upper) > FEW_ATOMS // 2:
             return None
-        return (0.0, float(upper[-1]) if len(upper) else None)
+        # Through the heaviest of them: the outermost may be too rare to matter, and far away.
+        return (0.0, float(upper[np.argmax((p + q)[ahead])]) if len(upper) else None)
 
     @property
     def atoms(self) -> Atoms:
@@ -382,6 +395,10 @@ class Swapped(Shape):
     """(Q, P): the other direction. Never assumed to be the smaller one (Lebeda et al., arXiv 2405.20769)."""
 
     of: Pair
+
+    @property
+    def one_way(self) -> bool:
+        return self.of.one_way
 
     @property
     def smooth(self) -> bool:

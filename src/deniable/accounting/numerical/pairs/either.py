@@ -26,6 +26,10 @@ class Either(Shape):
         return any(pair.sided for _, pair in self.parts)
 
     @property
+    def one_way(self) -> bool:
+        return any(pair.one_way for _, pair in self.parts)
+
+    @property
     def smooth(self) -> bool:
         return any(pair.smooth for _, pair in self.parts)
 

@@ -68,10 +68,17 @@ class Sided(Finite):
     """
 
     off: float = 0.0
+    is_one_way: bool = False
 
     @classmethod
-    def of(cls, losses: Array, p: Array, q: Array, dropped: float, off: float) -> Sided:
-        return cls(losses + 2 * off, p * (1 + off), q * (1 - off), None, dropped, off)
+    def of(
+        cls, losses: Array, p: Array, q: Array, dropped: float, off: float, *, is_one_way: bool = False
+    ) -> Sided:
+        return cls(losses + 2 * off, p * (1 + off), q * (1 - off), None, dropped, off, is_one_way)
+
+    @property
+    def one_way(self) -> bool:
+        return self.is_one_way
 
     @property
     def short(self) -> float:
@@ -87,7 +94,7 @@ class Sided(Finite):
     def turned(self) -> Sided:
         """The other direction."""
         losses, p, q = self.losses - 2 * self.off, self.p / (1 + self.off), self.q / (1 - self.off)
-        return Sided.of(-losses[::-1], q[::-1], p[::-1], self.dropped, self.off)
+        return Sided.of(-losses[::-1], q[::-1], p[::-1], self.dropped, self.off, is_one_way=self.is_one_way)
 
 
 def response(epsilon: float) -> Finite:
@@ -196,4 +203,9 @@ def product(first: Finite, second: Finite) -> Finite:
     losses[np.isnan(losses)] = np.inf
     order = np.argsort(losses, kind="stable")
     order = order[(p + q)[order] > 0]
-    return Finite(losses[order], p[order], q[order], None, first.dropped + second.dropped)
+    losses, p, q, slack = losses[order], p[order], q[order], first.dropped + second.dropped
+    if not (first.sided or second.sided):
+        return Finite(losses, p, q, None, slack)
+    # Two orders that differ still do so together; what both masses were raised by multiplies.
+    offs = [pair.off if isinstance(pair, Sided) else 0.0 for pair in (first, second)]
+    return Sided(losses, p, q, None, slack, offs[0] + offs[1] + offs[0] * offs[1])

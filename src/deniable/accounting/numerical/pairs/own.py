@@ -100,6 +100,8 @@ def _joined(laws: Sequence[tuple[LossLaw, int]], revealed: float, left: float, o
         np.concatenate([[short], q, [0.0]]),
         left,
         off,
+        # Below, P may lack mass. That lowers H of this order, and would raise that of the other.
+        is_one_way=off < 0,
     )
 
 

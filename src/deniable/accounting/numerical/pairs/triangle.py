@@ -19,7 +19,8 @@ from deniable.accounting.numerical.pairs.finite import Finite
 from deniable.accounting.numerical.rounding import Array
 
 SIDE = 400
-"""Cells on each axis of the plane."""
+"""Edges of cells on each axis of the plane; an even number, so that one column of cells lies on the axis of
+symmetry."""
 OUTCOMES = 3000
 """Outcomes that are left after cells of about the same loss are seen as one."""
 WIDE = 9.0
@@ -34,7 +35,9 @@ def triangle(sigma: float, weights: tuple[float, ...]) -> Finite:
     far = min(len(weights) - 1, 8)
     across = _edges(-far / 2 - WIDE * sigma, far / 2 + WIDE * sigma)
     along = _edges(-WIDE * sigma, far * math.sqrt(0.75) + WIDE * sigma)
-    right, left = (_masses(across, sigma, sign * shifts / 2) for sign in (1, -1))
+    # The columns right of the axis. The one on it weighs as much under P as under Q, and roundings must not
+    # count it as ahead: its mirror image is itself.
+    right, left = (_masses(across[SIDE // 2 + 1 :], sigma, sign * shifts / 2) for sign in (1, -1))
     up = _masses(along, sigma, shifts * math.sqrt(0.75)) * w[:, None]
     p, q = (right.T @ up).ravel(), (left.T @ up).ravel()
     return _merged(p, q)
@@ -49,8 +52,8 @@ def _masses(edges: Array, sigma: float, shifts: Array) -> Array:
 
 
 def _merged(p: Array, q: Array) -> Finite:
-    """Cells with p > q in the order of their loss, a few at a time seen as one; the
-    others are their mirror image."""
+    """Cells right of the axis, those with p > q in the order of their loss, a few at a time seen as one;
+    beside them stands their mirror image, and all the rest is seen as one."""
     ahead = (p > q) & (q > 0)
     p, q = p[ahead], q[ahead]
     order = np.argsort(p / q)
