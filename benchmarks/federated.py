@@ -33,7 +33,7 @@ from _report import write_section
 from deniable.federated import Central, Clients, FedAvg, Shared, iid, simulate
 from deniable.federated.mcmahan import NETWORKS
 from deniable.federated.rounds import Rounds
-from deniable.federated.secure_sum import Stage, SumClient, SumServer, generated
+from deniable.federated.secure_sum import Adversary, Stage, SumClient, SumServer, generated
 from deniable.federated.secure_sum import simulate as secure_sum
 from deniable.federated.train import LocalRecipe, Pupil, local_training, parameters_of
 from deniable.federated.train.recipe import flat
@@ -64,7 +64,7 @@ def plain_loop(network: str, pupils: list[Pupil]) -> None:
             for p, value in zip(model.parameters(), start, strict=True):
                 p.copy_(value)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for batch in torch.split(pupil.orders(1)[0], 10):
+        for batch in pupil.batches(LocalRecipe(1, 10)):
             optimizer.zero_grad()
             CRITERION(model(pupil.x[batch]), pupil.y[batch]).backward()
             optimizer.step()
@@ -152,7 +152,12 @@ def secure(
     spent = {SumClient: 0.0, SumServer: 0.0}
     undo = [_timed(kind, spent) for kind in spent]
     agreement, signers = generated(
-        clients=clients, length=length, threshold=threshold, least=least, neighbours=neighbours
+        clients=clients,
+        length=length,
+        threshold=threshold,
+        least=least,
+        neighbours=neighbours,
+        adversary=Adversary.CURIOUS,
     )
     vector = np.random.default_rng(0).integers(-1000, 1000, length)
     dropouts = dict.fromkeys(range(dropped), Stage.MASK)

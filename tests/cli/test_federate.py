@@ -4,6 +4,7 @@ client is charged for as a whole."""
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import pyarrow.parquet
 import pytest
 
 from deniable.accounting import verify
+from deniable.errors import DataError
 from deniable.federated import FedAvg
+from deniable.federated.data.clients import places_on
 from deniable.guarantee import Budget, Certificate
 from deniable.learn.sgd.tables import load
 from deniable.ledger import Ledger
@@ -48,6 +51,14 @@ def public(tmp_path: Path) -> str:
     return str(tmp_path / "public.csv")
 
 
+@pytest.fixture
+def roster(tmp_path: Path) -> tuple[str, str]:
+    """The option that names every phone."""
+    names = tmp_path / "names.txt"
+    names.write_text("".join(f"phone {k}\n" for k in range(CLIENTS)), encoding="utf-8")
+    return "--roster", str(names)
+
+
 def federate(table: str, *options: str) -> Any:
     out = str(Path(table).with_name("out"))
     return json.loads(run("federate", table, *USUAL, "--out", out, *options, "--json").stdout)
@@ -62,9 +73,10 @@ def federate(table: str, *options: str) -> Any:
     ],
 )
 def test_clients_become_a_model_with_a_certificate_that_holds(
-    table: str, public: str, place: str, unit: Unit
+    table: str, public: str, roster: tuple[str, str], place: str, unit: Unit
 ) -> None:
-    facts = federate(table, *FIRST, "--noise", place, "--public", public)
+    listed = () if place == "server" else roster
+    facts = federate(table, *FIRST, "--noise", place, *listed, "--public", public)
     assert 7.5 < facts["epsilon"] <= 8
     out = Path(facts["out"])
     certificate = Certificate.from_json((out / "certificate.json").read_text(encoding="utf-8"))
@@ -101,21 +113,122 @@ def test_an_account_of_rows_does_not_pay_for_clients(table: str, tmp_path: Path)
     assert not (tmp_path / "out").exists()
 
 
-def test_noise_of_clients_does_not_go_on_an_account_of_noise_of_the_server(table: str) -> None:
+def test_noise_of_clients_does_not_go_on_an_account_of_noise_of_the_server(
+    table: str, roster: tuple[str, str]
+) -> None:
     """The way out that is named is one that this command has."""
     federate(table, *FIRST)
-    said = sentence("federate", table, *USUAL, "--noise", "client")
+    said = sentence("federate", table, *USUAL, "--noise", "client", *roster)
     assert "silenced but still present" in said
     assert "--noise, --replace" in said
     assert "--unit" not in said
 
 
-def test_words_say_what_it_cost_and_who_is_trusted(table: str, tmp_path: Path) -> None:
-    said = run("federate", table, *USUAL, *FIRST, "--noise", "shared", "--out", str(tmp_path / "out")).stdout
+def test_words_say_what_it_cost_and_who_is_trusted(
+    table: str, roster: tuple[str, str], tmp_path: Path
+) -> None:
+    out = ("--out", str(tmp_path / "out"))
+    printed = run("federate", table, *USUAL, *FIRST, "--noise", "shared", *roster, *out).stdout
+    said = " ".join(printed.split())
     assert "at δ = 0.0001, one client, silenced but still present" in said
     assert "12 rounds of about 90 clients" in said
     assert "Nobody sees a single update" in said
     assert "Against the server, which knows who was drawn: ε ≤" in said
+    assert "This was a simulation: one process held the rows of all clients" in said
+    certificate = Certificate.from_json((tmp_path / "out" / "certificate.json").read_text(encoding="utf-8"))
+    claims = " ".join(certificate.assumptions)
+    assert "(adversary: lying), and at most 0 clients collude with it" in claims
+    assert "at most 6 rounds" in claims  # half more than 12 rounds at a rate of .3
+    assert "This was a simulation" in claims
+    shown = " ".join(run("verify", str(tmp_path / "out" / "certificate.json")).stdout.split())
+    assert "adversary: lying" in shown
+
+
+@pytest.mark.parametrize("place", ["shared", "client"])
+def test_noise_of_clients_needs_a_list_of_them(table: str, place: str) -> None:
+    """A client that is silent has no rows, so that a table does not name it, and it adds noise all the same."""
+    said = sentence("federate", table, *USUAL, *FIRST, "--noise", place)
+    assert f"--noise {place} needs a list of all clients" in said
+    assert "--roster FILE" in said
+    assert not Path(table).with_name("privacy.db").exists()
+
+
+@pytest.mark.parametrize("place", ["shared", "client"])
+def test_a_client_without_rows_keeps_its_place_and_its_noise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """The table with all rows of one client and the one without them are read as the same clients in the same
+    places, one of them silent; whoever is not on the list is left out."""
+    rows = {
+        "phone": [7, 3, 3, None, 8],
+        "hour": [1.0, 2.0, 3.0, 4.0, 5.0],
+        "age": [1.0] * 5,
+        "app": ["maps"] * 5,
+    }
+    names = tmp_path / "names.txt"
+    names.write_text("3\n7\n\n 12 \n5\n", encoding="utf-8")
+    sizes: list[list[int]] = []
+    real = FedAvg.__call__
+
+    def watched(self: FedAvg, data: Any, *, rng: Any) -> Any:
+        sizes.append([data.size(k) for k in range(len(data))])
+        return real(self, data, rng=rng)
+
+    monkeypatch.setattr(FedAvg, "__call__", watched)
+    few = (*(option for option in USUAL if option not in ("--clients", str(CLIENTS))), "--rate", "1")
+    for name, kept in (("with", pa.table(rows)), ("without", pa.table(rows).slice(1))):
+        pyarrow.parquet.write_table(kept, tmp_path / f"{name}.parquet")
+        out = ("--out", str(tmp_path / name), "--noise", place, "--roster", str(names), "--json")
+        facts = json.loads(run("federate", str(tmp_path / f"{name}.parquet"), *few, *FIRST, *out).stdout)
+        assert facts["clients"] == 4
+        assert facts["simulated"] is True
+    assert sizes == [[2, 1, 0, 0], [2, 0, 0, 0]]
+
+
+def test_a_table_of_all_kinds_of_names_is_matched_as_it_is_written(tmp_path: Path) -> None:
+    words = pa.chunked_array(
+        [pa.array(["b", "a", None, ""]).dictionary_encode(), pa.array(["c"]).dictionary_encode()]
+    )
+    assert places_on(words, ["a", "b"]).tolist() == [1, 0, -1, -1, -1]
+    assert places_on(pa.chunked_array([pa.array([12, 3])]), ["3", "12"]).tolist() == [1, 0]
+    with pytest.raises(DataError, match="names clients"):
+        places_on(pa.chunked_array([pa.array([[1], [2]])]), ["1"])
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"phone 1\nphone 1\n", "names 'phone 1' twice"),
+        (b"\xff\xfe", "cannot be read as text"),
+        (b"\n", "names nobody"),
+    ],
+)
+def test_a_roster_that_is_none_is_refused_before_any_charge(
+    table: str, tmp_path: Path, content: bytes, words: str
+) -> None:
+    (tmp_path / "names.txt").write_bytes(content)
+    said = sentence(
+        "federate", table, *USUAL, *FIRST, "--noise", "client", "--roster", str(tmp_path / "names.txt")
+    )
+    assert words in said
+    assert not Path(table).with_name("privacy.db").exists()
+
+
+def test_a_roster_and_another_number_of_clients_are_refused(table: str, roster: tuple[str, str]) -> None:
+    said = sentence("federate", table, *USUAL, *FIRST, "--noise", "client", *roster, "--clients", "200")
+    assert "--clients is 200, and --roster names 300" in said
+    assert "--noise shared or client only" in sentence("federate", table, *USUAL, *FIRST, *roster)
+
+
+def test_a_number_too_large_for_its_type_is_told_by_no_warning(table: str, tmp_path: Path) -> None:
+    rows = phones().set_column(1, "hour", pa.array([1e150] + [1.0] * (10 * CLIENTS - 1)))
+    pyarrow.parquet.write_table(rows, tmp_path / "large.parquet")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        said = run(
+            "federate", str(tmp_path / "large.parquet"), *USUAL, *FIRST, "--out", str(tmp_path / "out")
+        )
+    assert "Warning" not in said.stdout + said.stderr
 
 
 def test_the_number_of_clients_is_declared_and_never_counted(
@@ -161,14 +274,16 @@ def test_a_client_whose_rows_cannot_be_read_stays_a_client(
         (("--participations", "5"), "--noise shared or client only"),
         (("--rate", "0"), "Expected --rate 0 in (0, 1]"),
         (("--noise", "shared", "--least", "1"), "least"),
+        (("--noise", "shared", "--least", "40"), "Use least=60"),
         (("--plot", "rounds.png"), "Expected --public FILE with --plot"),
         (("--clients", "1"), "clients"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_any_charge(
-    table: str, options: tuple[str, ...], words: str
+    table: str, roster: tuple[str, str], options: tuple[str, ...], words: str
 ) -> None:
-    said = sentence("federate", table, *USUAL, *FIRST, *options)
+    listed = roster if "--noise" in options else ()
+    said = sentence("federate", table, *USUAL, *FIRST, *options, *listed)
     assert words in said
     assert not Path(table).with_name("privacy.db").exists()
 

@@ -105,7 +105,13 @@ ALL = {"central": CENTRAL, "two rounds": TWICE, "on clients": ON_CLIENT, "replac
 def test_noise_stays_within_its_claim(name: str) -> None:
     rounds = ALL[name]
     finding = audit(
-        rounds.target(rounds.noise), rounds.pair, rounds.loss, samples=SAMPLES, confidence=1 - 1e-6, workers=1
+        rounds.target(rounds.noise),
+        rounds.pair,
+        rounds.loss,
+        samples=SAMPLES,
+        seed=0,
+        confidence=1 - 1e-6,
+        workers=1,
     )
     assert finding.verdict is not Verdict.VIOLATION, str(finding)
     assert finding.epsilon > 0, f"An audit that sees nothing proves nothing: {finding}"
@@ -125,7 +131,7 @@ def test_noise_stays_within_its_claim(name: str) -> None:
 )
 def test_twins_with_less_noise_are_found(rounds: Rounds, twin: Any, multiplier: float) -> None:
     target = rounds.target(twin, multiplier)
-    finding = audit(target, rounds.pair, rounds.loss, samples=SAMPLES, confidence=0.95, workers=1)
+    finding = audit(target, rounds.pair, rounds.loss, seed=0, samples=SAMPLES, confidence=0.95, workers=1)
     assert finding.verdict is Verdict.VIOLATION, str(finding)
 
 
@@ -160,9 +166,9 @@ def test_a_client_whose_silence_tells_its_coin_is_found() -> None:
     shape, pair = UpdateShape(1, 1.0, 2.0, 1), ((9.0,), (0.0,))
     claim = OnClient().release(0.7, shape, SILENT).sampled(0.2)
     honest, silent = by_coins(OnClient(coins=0.2), shape), by_coins(SilentOnTails(coins=0.2), shape)
-    finding = audit(honest, pair, claim, samples=3000, confidence=1 - 1e-6, workers=1)
+    finding = audit(honest, pair, claim, seed=0, samples=3000, confidence=1 - 1e-6, workers=1)
     assert finding.verdict is not Verdict.VIOLATION, str(finding)
-    finding = audit(silent, pair, claim, samples=16_000, confidence=0.95, workers=1)
+    finding = audit(silent, pair, claim, seed=0, samples=16_000, confidence=0.95, workers=1)
     assert finding.verdict is Verdict.VIOLATION, str(finding)
 
 
@@ -223,6 +229,7 @@ def test_a_whole_run_stays_within_its_claim_and_one_with_less_noise_does_not() -
             pair,
             claim.loss,
             samples=250,
+            seed=0,
             confidence=0.99,
             workers=1,
         )
@@ -270,5 +277,5 @@ def test_weights_by_size_over_their_own_total_are_found() -> None:
     pair: tuple[Sized, Sized] = (((10, 9.0),), ((10, 9.0), (10**6, -9.0)))
     claim = CENTRAL.loss
     for target, found in ((mean_by_size, True), (mean_over_a_declared_number, False)):
-        finding = audit(target, pair, claim, samples=SAMPLES, confidence=1 - 1e-6, workers=1)
+        finding = audit(target, pair, claim, seed=0, samples=SAMPLES, confidence=1 - 1e-6, workers=1)
         assert (finding.verdict is Verdict.VIOLATION) is found, str(finding)

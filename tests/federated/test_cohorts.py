@@ -51,7 +51,7 @@ def test_whatever_a_client_computes_is_sent_within_the_norm_that_is_charged(
     for norm, direction, rows in itertools.product(ODD, directions(18, 4), (0, 1, 9, 10, 10**6)):
         with np.errstate(invalid="ignore"):  # inf · 0
             update = norm * direction
-        message = framed(run, update, 1.0, rows)
+        message = framed(run, torch.from_numpy(update), 1.0, rows)
         assert len(message) == run.shape.dimension
         if isinstance(noise, Central):
             grid = GradientGrid(run.shape.clip, run.shape.dimension)

@@ -119,7 +119,7 @@ def test_under_shared_noise_coins_give_a_replaced_client_nothing() -> None:
     def epsilon(noise: OnClient | Shared) -> float:
         return accounting.epsilon(run(noise=noise, unit=Unit.client(replace=True)).loss, 1e-5).upper
 
-    tossed, sure = (epsilon(Shared(1.0, bits=32, least=10, coins=coins)) for coins in (0.1, 1))
+    tossed, sure = (epsilon(Shared(1.0, bits=32, least=14, coins=coins)) for coins in (0.1, 1))
     assert tossed == pytest.approx(sure, rel=1e-6)
     assert epsilon(OnClient(1.0, coins=0.1)) < 0.9 * epsilon(OnClient(1.0))
 
@@ -143,7 +143,7 @@ def test_clients_add_their_update_by_their_own_coins() -> None:
     assert abs(speakers - 300) < 6 * (3000 * 0.1 * 0.9) ** 0.5
 
 
-@pytest.mark.parametrize("noise", [OnClient(1.0), Shared(1.0, bits=32, least=10)])
+@pytest.mark.parametrize("noise", [OnClient(1.0), Shared(1.0, bits=32, least=14)])
 def test_noise_of_clients_is_not_stated_for_removal(noise: OnClient | Shared) -> None:
     with pytest.raises(InvalidParameter, match="takes the noise it adds along"):
         run(noise=noise, unit=Unit.client())
@@ -177,7 +177,7 @@ def test_a_replaced_client_moves_twice_the_clip() -> None:
 
 def test_shares_too_small_for_integer_sums_are_refused() -> None:
     with pytest.raises(InvalidParameter, match=r"2\.5 grid units"):
-        run(noise=Shared(0.01, bits=16, least=40_000), clients=10**6)
+        run(noise=Shared(0.01, bits=16, least=400_000), clients=10**6)
 
 
 # ------------------------------------------------------------------------------------------------ what a client can move
@@ -212,7 +212,7 @@ def test_the_norm_is_checked_in_integers() -> None:
 
 @pytest.mark.parametrize(
     ("noise", "deviation"),
-    [(Central(), 1.0), (OnClient(), np.sqrt(20)), (Shared(bits=32, least=10, colluders=2), np.sqrt(20 / 8))],
+    [(Central(), 1.0), (OnClient(), np.sqrt(20)), (Shared(bits=32, least=12, colluders=2), np.sqrt(20 / 10))],
 )
 def test_the_noise_has_the_deviation_it_should(noise: Central | OnClient | Shared, deviation: float) -> None:
     """20 silent clients of 4,096 numbers: the right scale passes, 0.9 and 1.1 of it would not (p = 1e-9)."""
@@ -236,7 +236,7 @@ def test_sixteen_bits_cost_next_to_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "noise", [Central(1.0), OnClient(8.0, participations=2), Shared(4.0, bits=32, least=5)]
+    "noise", [Central(1.0), OnClient(8.0, participations=2), Shared(4.0, bits=32, least=14)]
 )
 def test_an_account_runs_and_charges_a_federated_run(noise: Central | OnClient | Shared) -> None:
     federated = run(noise=noise)
@@ -365,7 +365,7 @@ def test_a_client_does_not_move_what_others_compute() -> None:
 
 @pytest.mark.parametrize(
     "noise",
-    [Central(1.0), OnClient(1.0, participations=25), Shared(1.0, bits=32, least=20, participations=25)],
+    [Central(1.0), OnClient(1.0, participations=25), Shared(1.0, bits=32, least=21, participations=25)],
 )
 def test_an_adaptive_clip_is_paid_for_and_follows_the_norms(noise: Central | OnClient | Shared) -> None:
     """The count is one more coordinate: the whole costs what the multiplier says, and

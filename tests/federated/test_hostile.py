@@ -24,7 +24,6 @@ from deniable.federated import (
     Capped,
     Central,
     Clients,
-    Device,
     FedAvg,
     InProcess,
     OnClient,
@@ -46,6 +45,7 @@ from deniable.federated.train.recipe import flat
 from deniable.learn.sgd.clipping import Adaptive
 from deniable.learn.sgd.noise import GradientGrid
 from deniable.randomness import SecureRandom, SeededRandom
+from tests.federated.ready import LIMITS, ready_device
 
 COUNT, NUMBERS = 6, 10
 
@@ -58,7 +58,7 @@ def clients(count: int = COUNT) -> Clients:
 
 def run(noise: Central | OnClient | Shared, **settings: object) -> FedAvg:
     torch.manual_seed(0)
-    given = {"clients": COUNT, "rate": 1, "rounds": 3, "noise": noise, "progress": False}
+    given = {"clients": COUNT, "rate": 1, "rounds": 3, "noise": noise, "progress": False} | LIMITS
     return FedAvg(nn.Linear(4, 2), nn.CrossEntropyLoss(), **(given | settings))  # type: ignore[arg-type]
 
 
@@ -70,7 +70,7 @@ def asked(federated: FedAvg, turn: int, bound: float = 1.0) -> bytes:
 
 def played(federated: FedAvg, liars: Mapping[int, Handler], rounds: int = 1) -> nn.Module:
     """The model after some rounds in which `liars` answer in their own way."""
-    honest = {k: Device(federated, k, *clients().rows(k)).handle for k in range(COUNT)}
+    honest = {k: ready_device(federated, k, *clients().rows(k)).handle for k in range(COUNT)}
     coordinator = Federation(federated).open(InProcess(honest | dict(liars)), rng=SecureRandom())
     for number in range(1, rounds + 1):
         coordinator.ask(number)
@@ -105,7 +105,7 @@ def test_an_honest_message_is_never_too_long() -> None:
     grid = GradientGrid(federated.shape.clip, federated.shape.dimension)
     lengths = []
     for turn in range(200):
-        device = Device(federated, 0, *clients().rows(0))
+        device = ready_device(federated, 0, *clients().rows(0))
         message = np.frombuffer(device.handle(asked(federated, turn + 1)), "<i8")
         lengths.append(float(np.linalg.norm(message.astype(np.float64))))
     limit = longest_message(grid, 1.0)
@@ -121,7 +121,7 @@ def test_a_device_that_answers_for_another_or_twice_is_heard_once() -> None:
             return replies | {99 + k: reply for k, reply in replies.items()}
 
     federated = run(Central(1e-6))
-    honest = {k: Device(federated, k, *clients().rows(k)).handle for k in range(COUNT)}
+    honest = {k: ready_device(federated, k, *clients().rows(k)).handle for k in range(COUNT)}
     heard = Federation(federated).open(Doubling(honest), rng=SecureRandom())
     heard.ask(1)
     assert distance(heard.model, played(federated, {})) < 1.0 / COUNT
@@ -132,7 +132,7 @@ def test_a_device_that_answers_for_another_or_twice_is_heard_once() -> None:
 
 def test_a_server_that_goes_back_in_its_rounds_gets_nothing() -> None:
     federated = run(Central(1.0))
-    device = Device(federated, 0, *clients().rows(0))
+    device = ready_device(federated, 0, *clients().rows(0))
     device.handle(asked(federated, 2))
     for turn in (1, 2):
         with pytest.raises(ProtocolError, match="takes no part"):
@@ -143,23 +143,25 @@ def test_a_server_cannot_widen_the_clip() -> None:
     """A fixed clip is the device's own; an adaptive one stays within its limits."""
     for clip, most in ((0.5, 0.5), (Adaptive(start=0.5, high=2.0, count_noise=5.0), 2.0)):
         federated = run(Central(1.0), clip=clip, learning_rate=1e4)
-        reply = Device(federated, 0, *clients().rows(0)).handle(asked(federated, 1, bound=1e30))
+        reply = ready_device(federated, 0, *clients().rows(0)).handle(asked(federated, 1, bound=1e30))
         vector = np.frombuffer(reply, "<f4")[:NUMBERS].astype(np.float64)
-        assert Device(federated, 0, *clients().rows(0))._bound(1e30) == most
+        assert ready_device(federated, 0, *clients().rows(0))._bound(1e30) == most
         assert np.linalg.norm(vector) <= 1 + 1e-6
 
 
 def test_weights_sent_to_make_training_overflow_give_an_answer_all_the_same() -> None:
     federated = run(OnClient(1.0, participations=3), learning_rate=1e30)
     huge = write_task(torch.full((NUMBERS,), 3e38), 1.0)
-    reply = Device(federated, 0, *clients().rows(0)).handle(Message(DeviceTask.UPDATE, 1, huge).to_bytes())
+    reply = ready_device(federated, 0, *clients().rows(0)).handle(
+        Message(DeviceTask.UPDATE, 1, huge).to_bytes()
+    )
     assert len(reply) == 8 * NUMBERS
 
 
 def test_a_device_is_not_copied_and_a_forked_one_says_nothing() -> None:
     """Either would answer a round a second time, with noise of its own: together they hide less."""
     federated = run(OnClient(1.0, participations=3))
-    device = Device(federated, 0, *clients().rows(0))
+    device = ready_device(federated, 0, *clients().rows(0))
     for double in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(Uncopyable):
             double(device)
@@ -182,10 +184,11 @@ def test_a_server_that_asks_two_rounds_at_once_gets_no_vector_twice(monkeypatch:
     roster = {k: signer.public_key().public_bytes_raw() for k, signer in signers.items()}
     agreement = agreed(federated, roster, threshold=4)
     devices = [
-        Device(federated, k, *clients().rows(k), agreement=agreement, signer=signers[k]) for k in range(COUNT)
+        ready_device(federated, k, *clients().rows(k), agreement=agreement, signer=signers[k])
+        for k in range(COUNT)
     ]
 
-    def tell(device: Device, step: DeviceTask, turn: int, content: bytes) -> bytes:
+    def tell(device: Any, step: DeviceTask, turn: int, content: bytes) -> bytes:
         return device.handle(Message(step, turn, content).to_bytes())
 
     task, server = write_task(flat(parameters_of(federated.model)), 1.0), SumServer(agreement, 1)
@@ -207,7 +210,9 @@ def test_a_server_that_asks_two_rounds_at_once_gets_no_vector_twice(monkeypatch:
 
 def test_two_processes_with_one_memory_take_part_in_a_round_once(tmp_path: Path) -> None:
     federated = run(OnClient(1.0, participations=2))
-    first, second = (Device(federated, 0, *clients().rows(0), memory=tmp_path / "memory") for _ in range(2))
+    first, second = (
+        ready_device(federated, 0, *clients().rows(0), memory=tmp_path / "memory") for _ in range(2)
+    )
     first.handle(asked(federated, 1))
     with pytest.raises(ProtocolError, match="takes no part"):
         second.handle(asked(federated, 1))
@@ -218,7 +223,7 @@ def test_two_processes_with_one_memory_take_part_in_a_round_once(tmp_path: Path)
 
 def test_a_memory_that_was_taken_away_gives_no_round_back(tmp_path: Path) -> None:
     federated = run(OnClient(1.0, participations=3))
-    device = Device(federated, 0, *clients().rows(0), memory=tmp_path / "memory")
+    device = ready_device(federated, 0, *clients().rows(0), memory=tmp_path / "memory")
     device.handle(asked(federated, 2))
     (tmp_path / "memory").write_text("0 0\n", encoding="ascii")
     for _ in range(2):
@@ -268,7 +273,7 @@ def test_a_count_above_the_cap_weighs_one() -> None:
     assert [weights.weight(size) for size in (0, 5, 10, 11, 10**9)] == [0.0, 0.5, 1.0, 1.0, 1.0]
     federated = run(Central(1e-6), weights=weights)
     for rows in (0, 5, 20, 10**9):
-        sent = framed(federated, np.full(NUMBERS, 9.0), 1.0, rows)
+        sent = framed(federated, torch.full((NUMBERS,), 9.0), 1.0, rows)
         assert np.linalg.norm(sent) == pytest.approx(weights.weight(rows))
 
 
@@ -316,7 +321,7 @@ def test_a_device_keeps_its_coin_to_itself_and_adds_its_noise() -> None:
     replies = {}
     for coins in (1, 1e-12):
         federated = run(OnClient(1e-4, participations=3, coins=coins), learning_rate=10.0)
-        reply = Device(federated, 0, *clients().rows(0)).handle(asked(federated, 1))
+        reply = ready_device(federated, 0, *clients().rows(0)).handle(asked(federated, 1))
         replies[coins] = np.frombuffer(reply, "<i8").astype(np.float64)
     sensitivity = GradientGrid(1.0, NUMBERS).sensitivity
     assert np.linalg.norm(replies[1]) > 0.9 * sensitivity

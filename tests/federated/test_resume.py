@@ -33,6 +33,7 @@ from deniable.federated.secure_sum import Agreement
 from deniable.federated.train import parameters_of
 from deniable.federated.train.recipe import flat
 from deniable.ledger import EntryKind
+from tests.federated.ready import LIMITS, ready_device
 
 COUNT = 6
 PLACES = [Central(2.0), OnClient(3.0, participations=5), Shared(3.0, bits=32, least=4, participations=5)]
@@ -40,7 +41,7 @@ PLACES = [Central(2.0), OnClient(3.0, participations=5), Shared(3.0, bits=32, le
 
 def federated(noise: Central | OnClient | Shared, **settings: object) -> FedAvg:
     torch.manual_seed(0)
-    given = {"clients": COUNT, "rate": 1, "rounds": 5, "noise": noise, "progress": False}
+    given = {"clients": COUNT, "rate": 1, "rounds": 5, "noise": noise, "progress": False} | LIMITS
     momentum = {"server": lambda p: torch.optim.SGD(p, lr=1.0, momentum=0.9)}
     return FedAvg(nn.Linear(4, 2), nn.CrossEntropyLoss(), **(given | momentum | settings))  # type: ignore[arg-type]
 
@@ -61,7 +62,7 @@ class Phones:
         x = rng.normal(size=(COUNT * 10, 4)).astype(np.float32)
         data = iid(x, (x[:, 0] > 0).astype(np.int64), clients=COUNT)
         return {
-            k: Device(self.run, k, *data.rows(k), agreement=self.agreement, signer=self.signers[k],
+            k: ready_device(self.run, k, *data.rows(k), agreement=self.agreement, signer=self.signers[k],
                       memory=self.folder / f"{k}.txt")
             for k in range(COUNT)
         }  # fmt: skip

@@ -28,10 +28,15 @@ TRUST = {
     option.Place.SERVER: "The server is trusted: it sees every update. Those who see models are held off.",
     option.Place.SHARED: (
         "Nobody sees a single update: each client adds a share of the noise, and a secure sum opens the "
-        "total."
+        "total, whatever the server sends."
     ),
     option.Place.CLIENT: "Nobody is trusted: each update carries all of its noise when it leaves the client.",
 }
+SIMULATED = (
+    "This was a simulation: one process held the rows of all clients and added their noise for them. Whoever "
+    "ran it could see everything. The same run with devices keeps this promise: see the guide to federated "
+    'learning, "Real devices".'
+)
 
 ADDED_BY = {place: place.value for place in option.Place} | {option.Place.SHARED: "clients together"}
 
@@ -48,6 +53,7 @@ def federate(
     feature: train_options.Features = None,
     schema: option.Schema = None,
     noise: option.Noise = option.Place.SERVER,
+    roster: option.Roster = None,
     rate: option.Rate = 0.1,
     rounds: option.Rounds = 50,
     local_epochs: option.LocalEpochs = 1,
@@ -74,7 +80,7 @@ def federate(
 
     A simulation: the file holds what the clients hold. In each round some are drawn, each trains the model on
     its own rows, and the noisy sum of clipped updates moves it. How many clients there are, bounds and
-    classes are what you state.
+    classes are what you state. With --noise shared or client you also state who the clients are (--roster).
 
     [bold]deniable federate phones.parquet --user phone --target app --classes a,b --feature age:0:99
     --clients 900 --epsilon 4[/]
@@ -86,9 +92,11 @@ def federate(
     outputs.check(plot)
     from deniable.learn import table_training as training
 
-    declaration = training.TableDeclaration.of(schema, clients, classes, feature or (), size="clients")
+    settings = Wanted(noise, rate, rounds, least, participations, coins, replace, roster)
+    names = settings.names(clients)
+    count = clients if names is None else len(names)
+    declaration = training.TableDeclaration.of(schema, count, classes, feature or (), size="clients")
     table = declaration.table(target, training.TableMethod(model.value), hidden)
-    settings = Wanted(noise, rate, rounds, least, participations, coins, replace)
     tables = _tables()
     evaluate = None
     if public is not None:
@@ -101,12 +109,13 @@ def federate(
         noise=settings.placement(declaration.n), unit=settings.unit, epsilon=epsilon, delta=delta,
         evaluate=evaluate,
     )  # fmt: skip
-    rows = training.unquoted(table, data, lambda path: tables.read(table, path, user))
+    rows = training.unquoted(table, data, lambda path: tables.read(table, path, user, names))
     with account_of(data, ledger, account, run.unit, limit_of(limit)) as paying:
         training.check_writable(out)
         release = paying.run(run, rows, delta=delta, description="deniable federate")
         head = paying.certificate(release, delta=delta).head
-    certificate = accounting.certify(run.loss, run.unit, delta, head=head)
+    assumptions = (*run.assumptions, *settings.simulated)
+    certificate = accounting.certify(run.loss, run.unit, delta, assumptions=assumptions, head=head)
     table.save(release.value.model, out)
     (out / "certificate.json").write_text(certificate.to_json(), encoding="utf-8")
     scores = release.value.history.score
@@ -126,8 +135,20 @@ class Wanted:
     participations: int | None
     coins: float
     replace: bool
+    roster: Path | None
 
     def __post_init__(self) -> None:
+        if self.place is option.Place.SERVER and self.roster is not None:
+            raise InvalidParameter(
+                "Expected --roster with --noise shared or client only: a trusted server protects whoever the "
+                "rows name. Nothing was charged."
+            )
+        if self.place is not option.Place.SERVER and self.roster is None:
+            raise InvalidParameter(
+                f"--noise {self.place} needs a list of all clients: each of them adds noise, with rows or "
+                "without, and a table cannot name those who have none. Write the name of each client on a "
+                "line of a text file, and give it with --roster FILE. Nothing was charged."
+            )
         if self.place is not option.Place.SHARED and self.least is not None:
             raise InvalidParameter("Expected --least with --noise shared only. Nothing was charged.")
         if self.place is option.Place.SERVER and (self.participations, self.coins) != (None, 1):
@@ -147,8 +168,26 @@ class Wanted:
             return Unit.client(replace=True)
         return Unit.client(zero_out=self.place is not option.Place.SERVER)
 
+    @property
+    def simulated(self) -> tuple[str, ...]:
+        """What to say where the certificate speaks of a server that was not there."""
+        return () if self.place is option.Place.SERVER else (SIMULATED,)
+
+    def names(self, clients: int | None) -> tuple[str, ...] | None:
+        """All clients by name, where they are listed."""
+        if self.roster is None:
+            return None
+        names: tuple[str, ...] = _tables().read_roster(self.roster)
+        if clients is not None and clients != len(names):
+            raise InvalidParameter(
+                f"--clients is {clients:,}, and --roster names {len(names):,}. Leave --clients out. Nothing "
+                "was charged."
+            )
+        return names
+
     def placement(self, clients: int) -> Any:
         from deniable.federated import Central, OnClient, Shared
+        from deniable.federated.noise.placement import usual_least
 
         most = self.participations
         if most is None:
@@ -160,7 +199,7 @@ class Wanted:
                 return OnClient(participations=most, coins=self.coins)
         least = self.least
         if least is None:
-            least = max(2, int(0.6 * self.rate * clients))
+            least = usual_least(self.rate * clients, self.rate)
         return Shared(least=least, participations=most, coins=self.coins)
 
 
@@ -194,6 +233,7 @@ def _tell(
         "participations": run.participations,
         "coins": float(run.coins),
         "least": getattr(run.noise, "least", None),
+        "simulated": True,
         "out": out,
         "accuracy_on_public_rows": scores[-1] if scores else None,
     }
@@ -207,6 +247,7 @@ def _tell(
         f"{run.rounds:,} rounds of about {run.drawing_rate * run.clients:g} clients, noise multiplier "
         f"{run.multiplier:.4g}, added by the {ADDED_BY[wanted.place]}.",
         TRUST[wanted.place],
+        *wanted.simulated,
     )
     if len(views) > 1:
         show.say(

@@ -31,12 +31,27 @@ Data: TypeAlias = Annotated[
 User: TypeAlias = Annotated[str, typer.Option("--user", help="The column that names the client of a row.")]
 Number: TypeAlias = Annotated[
     int | None,
-    typer.Option("--clients", help="About how many clients there are: a public number, never counted."),
+    typer.Option(
+        "--clients", help="About how many clients there are: a public number, never counted. A roster has it."
+    ),
 ]
 Noise: TypeAlias = Annotated[
     Place,
     typer.Option(
         "--noise", metavar="PLACE", help="Who adds it: server (trusted), shared (in a secure sum), client."
+    ),
+]
+Roster: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--roster",
+        help=(
+            "With shared or client noise: a text file with the name of every client, one on a line. Rows of "
+            "others are left out."
+        ),
+        metavar="FILE",
+        dir_okay=False,
+        exists=True,
     ),
 ]
 Rate: TypeAlias = Annotated[
@@ -63,7 +78,7 @@ Least: TypeAlias = Annotated[
     typer.Option(
         "--least",
         help="With shared noise: answers without which no sum is opened.",
-        show_default="six tenths of a mean cohort",
+        show_default="two thirds of a mean cohort; more than half where all take part",
     ),
 ]
 Participations: TypeAlias = Annotated[

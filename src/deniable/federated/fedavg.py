@@ -24,7 +24,9 @@ from deniable.federated.noise.placement import (
     Shared,
     UpdateShape,
     View,
+    usual_least,
 )
+from deniable.federated.noise.trust import trusted
 from deniable.federated.noise.weights import Uniform, Weights
 from deniable.federated.simulation import ServerOptimizer
 from deniable.federated.train import LocalRecipe
@@ -53,6 +55,10 @@ class FedAvg:
     (default: the mean is added; momentum and Adam give FedAvgM and FedAdam). `workers` processes train
     clients side by side; what is released does not depend on their number.
 
+    How long a client trains tells how many rows it has. So devices that add noise need two limits: a client
+    takes at most `local_steps` steps in a round, and a device answers `answer_after` seconds after it was
+    asked, ready or not.
+
     Guarantee: for `unit`, the loss of `rounds` rounds of integer Gaussian noise where `noise` places it.
                Everything released (all models on the way and the history) is a function of the noisy sums.
     Assumes:   `clients`, `rate`, and the cap and total of `weights` are declared, never
@@ -78,6 +84,7 @@ class FedAvg:
     batch: int | None = 10
     learning_rate: float = 0.1
     proximal: float = 0.0
+    local_steps: int | None = None
     server: ServerOptimizer | None = None
     weights: Weights = Uniform()
     clip: float | Adaptive = 1.0
@@ -88,11 +95,14 @@ class FedAvg:
     evaluate: Evaluation | None = None
     progress: bool = True
     workers: int = 1
+    answer_after: float | None = None
 
     def __post_init__(self) -> None:
         checks.whole("clients", self.clients, at_least=2)
         checks.whole("rounds", self.rounds, at_least=1)
         checks.whole("workers", self.workers, at_least=1)
+        if self.answer_after is not None:
+            checks.number("answer_after", self.answer_after, above=0)
         if not isinstance(self.clip, Adaptive):
             checks.number("clip", self.clip, above=0)
         if not 0 < checks.number("rate", self.rate, above=0) <= 1:
@@ -224,7 +234,12 @@ class FedAvg:
 
     @property
     def recipe(self) -> LocalRecipe:
-        return LocalRecipe(self.local_epochs, self.batch, self.learning_rate, self.proximal)
+        return LocalRecipe(self.local_epochs, self.batch, self.learning_rate, self.proximal, self.local_steps)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What a certificate of this run rests on beside its loss: who may do what, and how often."""
+        return trusted(self.noise)
 
     @property
     def denominator(self) -> float:
@@ -294,6 +309,15 @@ class FedAvg:
                 f"Expected least={self.noise.least:,} to be at most clients={self.clients:,}: a sum over "
                 "fewer than `least` is never opened, so every round would release nothing. Nothing was "
                 "charged."
+            )
+        if isinstance(self.noise, Shared) and self.noise.most < self.drawing_rate * self.clients:
+            cohort = math.ceil(self.drawing_rate * self.clients)
+            raise InvalidParameter(
+                f"Expected least above half of a cohort and its colluders, got least={self.noise.least:,} "
+                f"for cohorts of about {cohort:,} clients: a lying server could show them two lists of "
+                "survivors, so they would refuse every such round. Use "
+                f"least={usual_least(cohort, self.rate, self.noise.colluders):,}, or name a server that "
+                "keeps to the protocol: adversary=Adversary.CURIOUS. Nothing was charged."
             )
 
 

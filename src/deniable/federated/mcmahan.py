@@ -14,7 +14,7 @@ from deniable.errors import InvalidParameter
 from deniable.federated.data.clients import Clients
 from deniable.federated.data.partition import iid, shards
 from deniable.federated.fedavg import FedAvg
-from deniable.federated.noise.placement import AnyPlacement, Central, OnClient, Shared
+from deniable.federated.noise.placement import AnyPlacement, Central, OnClient, Shared, usual_least
 from deniable.federated.simulation import Simulated, simulate
 
 
@@ -85,7 +85,7 @@ def private(place: str, epsilon: float, *, delta: float, clients: int, rate: flo
     # Where clients add noise the server's draw hides nobody: a client may be drawn 2.5 times as often as
     # expected. With coins of their own all take part in every round.
     often = min(rounds, math.ceil(2.5 * rate * rounds))
-    least = max(2, int(0.6 * rate * clients))
+    least = usual_least(rate * clients, rate)
     everybody = Shared(least=max(2, int(0.6 * clients)), participations=rounds, coins=rate)
     places: dict[str, tuple[float, AnyPlacement]] = {
         "on the server": (rate, Central()),

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from deniable.errors import DataError
 from deniable.federated import progress
 from deniable.federated.data.clients import Clients, Indices
-from deniable.federated.noise.encode import Floats
+from deniable.federated.noise.encode import Floats, norm_of
 from deniable.federated.noise.placement import Correlated, as_floats
 from deniable.federated.simulation import move
 from deniable.federated.train import Pupil, Trainers, local_training, parameters_of
@@ -112,16 +112,16 @@ class Rounds:
         for first in range(0, len(clients), size):
             group = clients[first : first + size]
             for client, update in zip(group, self._trained(start, group, seed), strict=True):
-                yield framed(self.run, as_floats(update), self.bound, self.data.size(client))
+                yield framed(self.run, update, self.bound, self.data.size(client))
 
-    def _trained(self, start: Tensor, group: list[int], seed: int) -> list[Tensor]:
+    def _trained(self, start: Tensor, group: list[int], seed: int) -> list[Tensor | None]:
         """Each client's update; where some cannot be computed together each alone, and
-        zeros for one that fails by itself."""
+        None for one that fails by itself."""
         try:
             return list(self._training.updates(start, [self._pupil(k, seed) for k in group], self.run.recipe))
         except Exception:  # steered by what a client holds: it must not show
             if len(group) == 1:
-                return [torch.zeros_like(start)]
+                return [None]
         return [update for client in group for update in self._trained(start, [client], seed)]
 
     def close(self) -> None:
@@ -156,20 +156,25 @@ def rehearse(run: FedAvg, data: Clients) -> None:
     )
 
 
-def framed(run: FedAvg, update: Floats, bound: float, rows: int) -> Floats:
-    """An update in units of the clip, clipped, and then weighted by the client's number of rows; with an
-    adaptive clip, and whether its norm was within it, with the same weight."""
-    norm = float(np.linalg.norm(update))
-    vector = np.zeros_like(update)
-    if math.isfinite(norm):
-        vector = update / max(norm, bound)
+def framed(run: FedAvg, update: Tensor | None, bound: float, rows: int) -> Floats:
+    """What a client adds to the sum: its update in units of the clip, clipped, and then weighted by its
+    number of rows; with an adaptive clip, and κ or −κ for whether its norm was within it, with the same
+    weight.
+
+    A client that is silent adds zeros in every coordinate, the count's among them: one without rows, and one
+    whose training failed (None) or ended in what is no number. All that others add has norm at most
+    S = √(1 + κ²), so a client that falls silent moves the sum by S, and one that is replaced by 2S. Were κ
+    counted for a silent one, (u, −κ) and (0, κ) would lie √(1 + 4κ²) apart (docs/theory/federated.md, F7).
+    """
+    values = np.full(1, np.nan) if update is None else as_floats(update)
+    norm = norm_of(values)
+    if not rows or not math.isfinite(norm):
+        return np.zeros(run.shape.dimension)
+    vector = values / max(norm, bound)
     if run.adaptive is not None:
         flag = run.count_scale(run.multiplier)
-        vector = np.append(vector, [flag, -flag][not norm <= bound])  # no number is not within the clip
-    weight = run.weights.weight(rows)
-    if weight == 1.0:
-        return vector
-    return vector * weight
+        vector = np.append(vector, flag if norm <= bound else -flag)
+    return vector * run.weights.weight(rows)
 
 
 def unframed(run: FedAvg, total: Floats, bound: float) -> tuple[Floats, float]:

@@ -90,12 +90,11 @@ class Scaffold:
             for p, value in zip(parameters, unflat(start, shapes), strict=True):
                 p.copy_(value)
         corrections, steps = unflat(correction, shapes), 0
-        for order in pupil.orders(recipe.epochs) if len(pupil.x) else ():
-            for batch in torch.split(order, recipe.size(len(pupil.x))):
-                loss = self._criterion(self._model(pupil.x[batch]), pupil.y[batch])
-                gradients = torch.autograd.grad(loss, parameters)
-                with torch.no_grad():
-                    for p, gradient, back in zip(parameters, gradients, corrections, strict=True):
-                        p.sub_(gradient + back, alpha=recipe.learning_rate)
-                steps += 1
+        for batch in pupil.batches(recipe):
+            loss = self._criterion(self._model(pupil.x[batch]), pupil.y[batch])
+            gradients = torch.autograd.grad(loss, parameters)
+            with torch.no_grad():
+                for p, gradient, back in zip(parameters, gradients, corrections, strict=True):
+                    p.sub_(gradient + back, alpha=recipe.learning_rate)
+            steps += 1
         return flat(parameters_of(self._model)) - start, steps

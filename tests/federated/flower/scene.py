@@ -16,7 +16,7 @@ from torch import nn
 
 from deniable.federated import Central, Clients, Device, FedAvg, Shared, agreed, iid
 from deniable.federated.devices.relay import Relay
-from deniable.federated.secure_sum import Agreement
+from deniable.federated.secure_sum import Adversary, Agreement
 
 DEVICES = 4
 ROUNDS = 3
@@ -37,7 +37,9 @@ class Scene:
 
 def federated(shared: bool) -> FedAvg:
     torch.manual_seed(0)
-    noise = Shared(3.0, bits=32, least=LEAST, participations=ROUNDS) if shared else Central(2.0)
+    # Four devices, of which one goes: against a lying server three shares would be needed, and two are left.
+    secure = Shared(3.0, bits=32, least=LEAST, participations=ROUNDS, adversary=Adversary.CURIOUS)
+    noise = secure if shared else Central(2.0)
     return FedAvg(
         nn.Linear(4, 2),
         nn.CrossEntropyLoss(),
@@ -46,6 +48,8 @@ def federated(shared: bool) -> FedAvg:
         rounds=ROUNDS,
         noise=noise,
         progress=False,
+        local_steps=100,
+        answer_after=1.0 if shared else None,
     )
 
 

@@ -54,7 +54,9 @@ def test_everybody_with_everybody_always_holds_together() -> None:
 def test_clients_do_not_open_a_sum_that_falls_into_two() -> None:
     """Twelve on a ring, joined to two on either side, of whom four drop out in two places: each half would be
     opened by itself, over four where eight were agreed."""
-    agreement, signers = generated(clients=12, length=2, threshold=2, least=8, neighbours=4)
+    agreement, signers = generated(
+        clients=12, length=2, threshold=2, least=8, neighbours=4, adversary=Adversary.CURIOUS
+    )
     clients = {v: SumClient(agreement, v, signers[v], 1) for v in range(12)}
     server = SumServer(agreement, 1)
     opening = server.open({v: client.advertise() for v, client in clients.items()})

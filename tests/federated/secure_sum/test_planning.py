@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import hypergeom
 
 from deniable.errors import InvalidParameter
-from deniable.federated.secure_sum import generated, neighbourhood
+from deniable.federated.secure_sum import Adversary, generated, neighbourhood
 
 
 @pytest.mark.parametrize(("clients", "share"), [(1000, 0.05), (1000, 0.1), (10_000, 0.05)])
@@ -37,7 +37,9 @@ def test_hopeless_shares_are_refused() -> None:
 
 
 def test_the_graph_is_regular_symmetric_and_new_in_every_round() -> None:
-    agreement, _ = generated(clients=40, length=1, threshold=3, least=5, neighbours=8)
+    agreement, _ = generated(
+        clients=40, length=1, threshold=3, least=5, neighbours=8, adversary=Adversary.CURIOUS
+    )
     cohort = tuple(range(40))
     graph = agreement.graph(0, cohort)
     for client in cohort:

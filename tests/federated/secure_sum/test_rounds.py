@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import itertools
 import os
 import pickle
@@ -72,7 +73,9 @@ def expected(stages: tuple[Stage, ...], threshold: int, least: int) -> list[int]
 
 def sums_checked(clients: int, bits: int, ways: Iterable[tuple[Stage, ...]]) -> int:
     """Plays every way of dropping out and counts the rounds that gave a sum."""
-    agreement, signers = generated(clients=clients, length=3, threshold=2, least=2, bits=bits)
+    agreement, signers = generated(
+        clients=clients, length=3, threshold=2, least=2, bits=bits, adversary=Adversary.CURIOUS
+    )
     given = vectors(clients, 3)
     sums = 0
     for stages in ways:
@@ -102,7 +105,9 @@ def test_the_sum_is_right_for_every_number_of_dropouts_of_six_at_every_stage() -
 @pytest.mark.parametrize("neighbours", [None, 6])
 @pytest.mark.parametrize("length", [1, 200_001])
 def test_many_clients_and_long_vectors(neighbours: int | None, length: int) -> None:
-    agreement, signers = generated(clients=12, length=length, threshold=3, least=8, neighbours=neighbours)
+    agreement, signers = generated(
+        clients=12, length=length, threshold=3, least=8, neighbours=neighbours, adversary=Adversary.CURIOUS
+    )
     given = vectors(12, length)
     dropouts = {2: Stage.SHARE, 5: Stage.MASK, 7: Stage.SIGN}
     outcome = simulate(agreement, signers, given, dropouts=dropouts)
@@ -170,7 +175,7 @@ def test_a_client_signs_one_list() -> None:
 
 def test_two_lists_of_survivors_open_nothing() -> None:
     """The server tells half of the clients that client 4 survived, and the others that it did not."""
-    stage = Round(threshold=3, least=4, adversary=Adversary.LYING)
+    stage = Round(threshold=3, least=4)
     stage.asked()
     lists = {v: range(5) if v < 2 else range(4) for v in range(4)}
     signatures = {v: stage.clients[v].sign(write_clients(listed)) for v, listed in lists.items()}
@@ -250,7 +255,7 @@ def test_a_key_put_in_by_the_server_is_refused() -> None:
 
 def test_a_cohort_shown_differently_opens_no_box() -> None:
     """Client 0 is told of a cohort without client 4: its keys then fit nobody's."""
-    stage = Round(clients=6, threshold=3, least=4)
+    stage = Round(clients=6, threshold=4, least=4)
     adverts = {v: client.advertise() for v, client in stage.clients.items()}
     whole = stage.server.open(adverts)
     smaller = SumServer(stage.agreement, 7).open({v: adverts[v] for v in range(5)})
@@ -361,11 +366,12 @@ def test_terms_that_keep_no_promise_are_refused(terms: dict[str, object], words:
 
 @pytest.mark.parametrize(("threshold", "least"), [(3, 3), (2, 5)])
 def test_against_a_lying_server_more_must_agree(threshold: int, least: int) -> None:
-    agreement, signers = generated(
-        clients=5, length=3, threshold=threshold, least=least, colluders=1, adversary=Adversary.LYING
-    )
-    with pytest.raises(ProtocolError, match="lying server"):
-        simulate(agreement, signers, vectors(5, 3))
+    with pytest.raises(InvalidParameter, match="use least=4 and threshold=3, or more"):
+        generated(clients=5, length=3, threshold=threshold, least=least, colluders=1)
+    agreement, signers = generated(clients=5, length=3, colluders=1)
+    simulate(agreement, signers, vectors(5, 3))
+    with pytest.raises(ProtocolError, match="use least=4 and threshold=3, or more"):
+        simulate(dataclasses.replace(agreement, least=least, threshold=threshold), signers, vectors(5, 3))
 
 
 def test_a_roster_is_fixed_once() -> None:
@@ -390,7 +396,10 @@ def test_a_vector_of_another_kind_is_not_sent(vector: object) -> None:
 
 @pytest.mark.parametrize("neighbours", [None, 4])
 def test_an_agreement_reads_back_as_it_was_written(neighbours: int | None) -> None:
-    agreement, _ = generated(clients=6, length=3, threshold=4, least=4, neighbours=neighbours, colluders=1)
+    adversary = Adversary.LYING if neighbours is None else Adversary.CURIOUS
+    agreement, _ = generated(
+        clients=6, length=3, threshold=4, least=4, neighbours=neighbours, colluders=1, adversary=adversary
+    )
     again = Agreement.from_json(agreement.to_json())
     assert again == agreement
     assert again.fingerprint == agreement.fingerprint
@@ -402,7 +411,7 @@ def test_an_agreement_reads_back_as_it_was_written(neighbours: int | None) -> No
         ('"least": 4', '"least": 4.0'),
         ('"least": 4', '"least": 1'),
         ('"least": 4', '"least": true'),
-        ('"adversary": "curious"', '"adversary": "kind"'),
+        ('"adversary": "lying"', '"adversary": "kind"'),
         ('"bits": 32', '"bits": 32, "bits": 16'),
         ('"bits": 32', '"bits": 32, "more": 1'),
         ('"session": "', '"session": "00'),

@@ -80,7 +80,7 @@ def test_a_plain_loop_is_what_torch_makes_of_it() -> None:
     update = trained(Loop(model, CRITERION), model, [client], LocalRecipe(1, 4, 0.3))[0]
     before = flat(parameters_of(model))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
-    for batch in torch.split(client.orders(1)[0], 4):
+    for batch in client.batches(LocalRecipe(1, 4)):
         optimizer.zero_grad()
         CRITERION(model(client.x[batch]), client.y[batch]).backward()
         optimizer.step()

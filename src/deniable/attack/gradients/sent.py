@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 import numpy as np
@@ -15,6 +17,7 @@ from deniable import accounting, numbers
 from deniable.attack.learnt import Learnt
 from deniable.attack.models import examples
 from deniable.errors import InvalidParameter
+from deniable.federated.devices.deadline import Untimed
 from deniable.federated.devices.device import Device
 from deniable.federated.devices.messages import DeviceTask, Message, write_task
 from deniable.federated.fedavg import FedAvg
@@ -121,7 +124,7 @@ def fedsgd(model: nn.Module, noise: Central | OnClient, clip: float) -> FedAvg:
     """One round in which a client sends its gradient."""
     return FedAvg(
         model, nn.CrossEntropyLoss(), clients=1000, rate=1, rounds=1, batch=None, learning_rate=1.0,
-        clip=clip, noise=noise, progress=False,
+        clip=clip, noise=noise, progress=False, local_steps=1, answer_after=1.0,
     )  # fmt: skip
 
 
@@ -143,13 +146,16 @@ def for_budget(model: nn.Module, epsilon: float) -> FedAvg:
     return FedAvg(
         model, nn.CrossEntropyLoss(), clients=1000, rate=1, rounds=1, batch=None, learning_rate=1.0,
         clip=CLIP, noise=OnClient(), epsilon=epsilon, delta=DELTA, progress=False,
+        local_steps=1, answer_after=1.0,
     )  # fmt: skip
 
 
 def received(run: FedAvg, x: Tensor, y: Tensor) -> Update:
     """What the server receives from a device with these rows, as an update."""
     task = write_task(flat(parameters_of(run.model)), run.start_clip)
-    reply = Device(run, 0, x, y).handle(Message(DeviceTask.UPDATE, 1, task).to_bytes())
+    with TemporaryDirectory() as folder:
+        device = Device(run, 0, x, y, memory=Path(folder) / "memory", clock=Untimed())
+        reply = device.handle(Message(DeviceTask.UPDATE, 1, task).to_bytes())
     if isinstance(run.noise, Central):
         return np.frombuffer(reply, "<f4").astype(np.float64) * run.start_clip
     step = float(GradientGrid(run.shape.clip, run.shape.dimension).step)

@@ -145,7 +145,8 @@ class Clients:
         place, count = places(table[user])
         for name in (label, *features):
             place[table[name].is_null().to_numpy()] = NOBODY
-        columns = [_filled(table[name]).astype(np.float32) for name in features]
+        with np.errstate(over="ignore"):  # a number too large for single precision is none, without a word
+            columns = [_filled(table[name]).astype(np.float32) for name in features]
         return cls.by_place(np.stack(columns, 1), _filled(table[label]), place, count)
 
 
@@ -172,6 +173,23 @@ def places(names: Any) -> tuple[Indices, int]:
         nobody = compute.equal(codes.dictionary, "")  # what a CSV file has for nobody
     numbers[np.isin(numbers, rank[nobody.to_numpy(zero_copy_only=False)])] = NOBODY
     return numbers, len(rank)
+
+
+def places_on(names: Any, roster: Sequence[str]) -> Indices:
+    """For each name of an Arrow column the number of its client on the roster; `NOBODY` for one that is not
+    on it. Numbers and dates are compared as they are written."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    try:
+        words = names.cast(names.type.value_type) if pa.types.is_dictionary(names.type) else names
+        numbers = compute.index_in(words.cast(pa.string()), value_set=pa.array(roster, pa.string()))
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        raise DataError(
+            f"Expected words, numbers or dates in the column that names clients, got {names.type}."
+        ) from None
+    where: Indices = numbers.fill_null(NOBODY).to_numpy().astype(np.int64)
+    return where
 
 
 def _is_named(owner: NDArray[Any]) -> NDArray[np.bool_]:

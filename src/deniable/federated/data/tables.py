@@ -2,27 +2,59 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from torch import nn
 from torch.optim import SGD
 
-from deniable.federated.data.clients import NOBODY, Clients, places
+from deniable.errors import InvalidParameter
+from deniable.federated.data.clients import NOBODY, Clients, places, places_on
 from deniable.federated.fedavg import Evaluation
 from deniable.federated.simulation import ServerOptimizer
 from deniable.learn.sgd.tables import Table
 
 
-def read(table: Table, path: Path, user: str) -> Clients:
+def read_roster(path: Path) -> tuple[str, ...]:
+    """The names of all clients, each on a line of its own."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise InvalidParameter(
+            f"The roster {path} cannot be read as text ({type(error).__name__}). Nothing was charged. Write "
+            "the name of each client on a line of its own."
+        ) from None
+    names = tuple(line.strip() for line in lines if line.strip())
+    if not names:
+        raise InvalidParameter(
+            f"The roster {path} names nobody. Write the name of each client on a line of its own. Nothing "
+            "was charged."
+        )
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise InvalidParameter(
+            f"The roster {path} names {twice[0]!r} twice. Name each client once. Nothing was charged."
+        )
+    return names
+
+
+def read(table: Table, path: Path, user: str, roster: Sequence[str] | None = None) -> Clients:
     """The clients of a parquet or CSV file, by its column `user`. A row that names nobody is nobody's.
+
+    `roster` declares who the clients are: each has its place, with rows or without, and rows of anybody else
+    are left out. Without it the clients are those that the rows name.
 
     Rows with a value that is missing or no number, or with a target that is none of the classes, are left
     out. A client all of whose rows are left out stays a client and says nothing: were it gone, a client whose
     rows are replaced could leave, and take the noise that it adds along.
     """
     x, y, names = table.read_owned(path, user)
-    place, count = places(names)
+    if roster is None:
+        place, count = places(names)
+    else:
+        place, count = places_on(names, roster), len(roster)
     place[~torch.isfinite(x).all(dim=1).numpy()] = NOBODY
     return Clients.by_place(x, y, place, count)
 

@@ -78,6 +78,10 @@ class Coordinator(Conversing):
     def used(self) -> Loss:
         return self._run.loss_of(max(self._begun, 1))
 
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        return self._run.assumptions
+
     def state(self) -> dict[str, Any]:
         """All that the next round needs, made of released values, and nothing of the generator."""
         return {

@@ -4,6 +4,7 @@ every round noted before it begins."""
 from __future__ import annotations
 
 import copy
+import math
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,10 +15,11 @@ from torch import nn
 
 from deniable.errors import InvalidParameter, InvalidQuery, LedgerError
 from deniable.federated.devices.coordinator import Coordinator, Federation, Round
+from deniable.federated.devices.device import check_terms
 from deniable.federated.devices.transport import Transport
 from deniable.federated.fedavg import FedAvg
 from deniable.federated.noise.placement import Correlated, Shared
-from deniable.federated.secure_sum import Adversary, Agreement
+from deniable.federated.secure_sum import Agreement, Quorum
 from deniable.federated.secure_sum.agreement import SESSION_BYTES
 from deniable.learn.sgd.training.checkpoint import Checkpoint
 from deniable.learn.sgd.training.saved import charged, check_state, paid_for
@@ -32,19 +34,43 @@ def agreed(
     run: FedAvg,
     roster: Mapping[int, bytes],
     *,
-    threshold: int,
+    threshold: int | None = None,
     neighbours: int | None = None,
-    adversary: Adversary = Adversary.CURIOUS,
 ) -> Agreement:
-    """The terms of the secure sums of a run with noise=Shared(…), for devices with these public keys."""
+    """The terms of the secure sums of a run with noise=Shared(…), for devices with these public keys.
+
+    They hold against the adversary that the run names, a lying server by default. `threshold`, the shares
+    that open a secret, is by default the smallest that holds for the cohorts that are to be expected; numbers
+    to which devices would not agree are refused, and others named. `neighbours` needs
+    adversary=Adversary.CURIOUS in the run.
+    """
     if not isinstance(run.noise, Shared):
         raise InvalidParameter("Expected a run with noise=Shared(…): others send no secure sums.")
-    noise = run.noise
+    noise, mean = run.noise, run.drawing_rate * len(roster)
+    if len(roster) < noise.least:
+        raise InvalidParameter(
+            f"Expected a roster of at least least={noise.least:,} devices, got {len(roster):,}: no sum would "
+            "ever be opened. Nothing was sent."
+        )
+    if threshold is None:
+        # A drawn cohort seldom passes its mean by three deviations; one beyond `most` is refused anyway.
+        largest = min(len(roster), noise.most, mean + 3 * math.sqrt(mean * (1 - run.drawing_rate)))
+        threshold = Quorum.of(math.floor(largest), noise.colluders).threshold
     length = noise.encoding(run.multiplier, run.shape).length
     session = secrets.token_bytes(SESSION_BYTES)
-    return Agreement(
-        session, roster, length, threshold, noise.least, noise.bits, neighbours, noise.colluders, adversary
+    agreement = Agreement(
+        session,
+        roster,
+        length,
+        threshold,
+        noise.least,
+        noise.bits,
+        neighbours,
+        noise.colluders,
+        noise.adversary,
     )
+    agreement.check_expected(math.ceil(mean))
+    return agreement
 
 
 class Deployment:
@@ -210,3 +236,5 @@ def _check_placement(run: FedAvg, agreement: Agreement | None) -> None:
         raise InvalidParameter(
             "Expected agreement= with noise=Shared(…): see federated.agreed. Nothing was charged."
         )
+    if agreement is not None:
+        check_terms(run, agreement)

@@ -6,32 +6,36 @@ import threading
 from pathlib import Path
 
 import numpy as np
-import torch
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from torch import Tensor
 
 from deniable.errors import InvalidParameter, ProtocolError
+from deniable.federated.devices.deadline import Clock, WallClock, Work, Workbench
+from deniable.federated.devices.frames import Sent, SentFrame
 from deniable.federated.devices.messages import DeviceTask, Message, read_task
 from deniable.federated.devices.visits import Visits
 from deniable.federated.fedavg import FedAvg
-from deniable.federated.noise.encode import Floats, Integers
-from deniable.federated.noise.placement import Central, OnClient, Shared, as_floats, bounded, on_grid
+from deniable.federated.noise.placement import OnClient, Shared
 from deniable.federated.rounds import framed
 from deniable.federated.secure_sum import Agreement, SumClient
 from deniable.federated.train import Pupil, local_training
-from deniable.learn.sgd.noise import GradientGrid
-from deniable.mechanisms.integer_noise import gaussian
 from deniable.process import Home, Original
 from deniable.randomness import SecureRandom
+
+WALL = WallClock()
 
 
 class Device(Original):
     """Answers the server's messages: `handle` takes bytes and returns bytes, over any transport.
 
-    It takes part in a round's number once, and no more often than the run declares; with `memory`, a file, it
+    It takes part in a round's number once, and no more often than the run declares; in `memory`, a file, it
     remembers that over a restart, and two processes with one file take part in a round once. It is not
-    copied, and a forked child says nothing: both would answer a round again. Whether it answers does not
-    depend on its rows: where training fails it sends zeros, noise included.
+    copied, and a forked child says nothing: both would answer a round again. Neither whether it answers nor
+    when depends on its rows: it answers `run.answer_after` seconds after it was asked, with zeros and its
+    noise where training failed or is not ready.
+
+    Where clients add the noise the server is not trusted: then `memory`, `run.local_steps` and
+    `run.answer_after` are required.
     """
 
     WAY_OUT = "Make one Device for each client, with a memory file."
@@ -46,13 +50,15 @@ class Device(Original):
         agreement: Agreement | None = None,
         signer: Ed25519PrivateKey | None = None,
         memory: str | Path | None = None,
+        clock: Clock = WALL,
     ) -> None:
         if isinstance(run.noise, Shared) and (agreement is None or signer is None):
             raise InvalidParameter(
                 "Expected an agreement and a signer with noise=Shared(…): its sums are secure sums."
             )
         if agreement is not None:
-            _check_terms(run, agreement)
+            check_terms(run, agreement)
+        _check_limits(run, memory)
         self.run, self.client = run, client
         self._x, self._y = x, y
         self._agreement, self._signer = agreement, signer
@@ -61,8 +67,9 @@ class Device(Original):
         self._rng = SecureRandom()
         self._training = local_training(run.model, run.criterion, alone=True)
         self._lock = threading.Lock()
+        self._clock, self._bench = clock, Workbench[Sent](clock)
         self._sum: SumClient | None = None
-        self._vector: Integers | None = None
+        self._vector: Sent | None = None
 
     def handle(self, text: bytes) -> bytes:
         """The reply to a message of the server. Raises `ProtocolError` where the device stays silent."""
@@ -89,6 +96,7 @@ class Device(Original):
         return part.unmask(message.content)
 
     def _begin(self, message: Message) -> bytes:
+        asked_at = self._clock.now()
         secure = isinstance(self.run.noise, Shared)
         if secure != (message.step is DeviceTask.ADVERTISE):
             raise ProtocolError(
@@ -97,20 +105,54 @@ class Device(Original):
         numbers = sum(p.numel() for p in self.run.model.parameters())
         weights, bound = read_task(message.content, numbers)
         self._take_part(message.turn)
+        frame = self._frame(message.turn)
+        # All that is drawn is drawn before training begins: what comes after it takes the same time whatever
+        # was trained on.
+        seed, speaks = int(self._rng.uniform_integers(2**56)), self._coin()
+        rounding, noise = int(self._rng.uniform_integers(2**62)), frame.noise(self._rng)
         bound = self._bound(bound)
-        update = self._coin() * framed(self.run, self._update(weights), bound, len(self._x))
+
+        def compute(stop: threading.Event) -> Sent:
+            update = framed(self.run, self._trained(weights, seed, stop), bound, len(self._x))
+            return frame.lay_out(update, np.random.default_rng(rounding))
+
+        vector = self._ready(compute, asked_at)
+        if vector is None or not speaks:
+            vector = frame.silence()
         if not secure:
-            return self._sent(update)
+            return frame.to_bytes(vector + noise)
         assert self._agreement is not None
         assert self._signer is not None
-        self._vector = self._encoded(update, message.turn)
+        self._vector = vector + noise
         self._sum = SumClient(self._agreement, self.client, self._signer, message.turn)
         return self._sum.advertise()
 
-    def _coin(self) -> float:
-        """1, or 0 where its own coin keeps the device silent in this round: it trains and adds its noise all
+    def _ready(self, compute: Work[Sent], asked_at: float) -> Sent | None:
+        """What the device would add: at the appointed time, or, to a trusted server, as soon as it is there.
+        None if training failed, or is not ready."""
+        if self.run.answer_after is not None:
+            return self._bench.result_at(asked_at + self.run.answer_after, compute)
+        try:
+            return compute(threading.Event())
+        except Exception:  # steered by the device's rows: it must not show
+            return None
+
+    def _trained(self, weights: Tensor, seed: int, stop: threading.Event) -> Tensor:
+        dtype = next(self.run.model.parameters()).dtype
+        x = self._x.to(dtype) if self._x.is_floating_point() else self._x
+        pupil = Pupil(x, self._y, seed, stop)
+        return next(iter(self._training.updates(weights.to(dtype), [pupil], self.run.recipe)))
+
+    def _frame(self, turn: int) -> SentFrame:
+        if not isinstance(self.run.noise, Shared):
+            return SentFrame(self.run)
+        assert self._agreement is not None
+        return SentFrame(self.run, rotation_seed(self._agreement, turn))
+
+    def _coin(self) -> bool:
+        """False where its own coin keeps the device silent in this round: it trains and adds its noise all
         the same, so that nobody sees which."""
-        return float(self.run.coins == 1 or self._rng.bernoulli(self.run.coins))
+        return self.run.coins == 1 or self._rng.bernoulli(self.run.coins)
 
     def _take_part(self, turn: int) -> None:
         """Once for a round's number, and not beyond the declared participations; on disk
@@ -124,42 +166,32 @@ class Device(Original):
         rule = self.run.adaptive
         return self.run.start_clip if rule is None else min(rule.high, max(rule.low, asked))
 
-    def _update(self, weights: Tensor) -> Floats:
-        """What training moved; zeros where it fails: that it failed must not show."""
-        seed = int(self._rng.uniform_integers(2**56))
-        dtype = next(self.run.model.parameters()).dtype
-        start = weights.to(dtype)
-        try:
-            pupil = Pupil(self._x.to(dtype) if self._x.is_floating_point() else self._x, self._y, seed)
-            update = next(iter(self._training.updates(start, [pupil], self.run.recipe)))
-        except Exception:  # steered by the device's rows
-            update = torch.zeros_like(start)
-        return as_floats(update)
 
-    def _sent(self, update: Floats) -> bytes:
-        """To a trusted server the clipped update; to any other one with all its noise, in grid units."""
-        if isinstance(self.run.noise, Central):
-            return bounded(update, self.run.shape.clip).astype("<f4").tobytes()
-        assert isinstance(self.run.noise, OnClient)
-        grid = GradientGrid(self.run.shape.clip, self.run.shape.dimension)
-        sigma = grid.loss(self.run.multiplier).sigma
-        units = on_grid(update, grid) + gaussian(sigma).draw(self._rng, self.run.shape.dimension)
-        return units.astype("<i8").tobytes()
-
-    def _encoded(self, update: Floats, turn: int) -> Integers:
-        noise = self.run.noise
-        assert isinstance(noise, Shared)
-        assert self._agreement is not None
-        encoding = noise.encoding(self.run.multiplier, self.run.shape, rotation_seed(self._agreement, turn))
-        coins = np.random.default_rng(int(self._rng.uniform_integers(2**62)))
-        share = gaussian(noise.share(self.run.multiplier, encoding)).draw(self._rng, encoding.length)
-        vector: Integers = encoding.encode(update, coins) + share
-        return vector
+def _check_limits(run: FedAvg, memory: str | Path | None) -> None:
+    """Where the server is not trusted it may ask again after a restart, and look at the clock."""
+    if not isinstance(run.noise, OnClient | Shared):
+        return
+    needs = {
+        "memory= with a file on the Device, in which it counts its rounds": memory,
+        "local_steps= on the FedAvg, the most steps of a client in a round": run.local_steps,
+        "answer_after= on the FedAvg, the seconds after which a device answers": run.answer_after,
+    }
+    missing = [words for words, value in needs.items() if value is None]
+    if missing:
+        raise InvalidParameter(
+            f"A device that adds its own noise needs {_listed(missing)}: else a restart, or the time of its "
+            "answer, tells what its noise hides. Nothing was sent."
+        )
 
 
-def _check_terms(run: FedAvg, agreement: Agreement) -> None:
+def _listed(words: list[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
+
+
+def check_terms(run: FedAvg, agreement: Agreement) -> None:
     """Shares of noise are made for `least` survivors: an agreement that opens sums of
-    fewer would leave too little of it."""
+    fewer would leave too little of it. A run that says that the server may lie is not kept by one that
+    trusts it."""
     noise = run.noise
     if not isinstance(noise, Shared):
         raise InvalidParameter("Expected an agreement with noise=Shared(…) only: others send no secure sums.")
@@ -169,6 +201,12 @@ def _check_terms(run: FedAvg, agreement: Agreement) -> None:
         raise InvalidParameter(
             f"Expected an agreement with least={noise.least}, colluders={noise.colluders}, bits={noise.bits} "
             f"and length={length:,}, as the run has it. Nothing was sent."
+        )
+    if agreement.adversary is not noise.adversary:
+        raise InvalidParameter(
+            f"This agreement is for a {agreement.adversary} server, and the run for a {noise.adversary} one. "
+            "Make a new agreement with federated.agreed, or name the server in the run: "
+            f"Shared(…, adversary=Adversary.{agreement.adversary.name}). Nothing was sent."
         )
 
 

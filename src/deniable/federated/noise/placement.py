@@ -32,7 +32,8 @@ from torch import Tensor
 from deniable import checks
 from deniable.accounting import matrices
 from deniable.errors import InvalidParameter
-from deniable.federated.noise.encode import FINEST, Encoding, Floats, Integers, centred
+from deniable.federated.noise.encode import FINEST, Encoding, Floats, Integers, centred, norm_of
+from deniable.federated.secure_sum.agreement import Adversary, Quorum
 from deniable.learn.sgd.noise import GradientGrid, gaussians
 from deniable.loss import DiscreteGaussianNoise, GaussianNoise, IntegerGaussianSum, Loss, Number
 from deniable.loss.noises import LEAST_SHARE
@@ -91,7 +92,7 @@ class Placement(Protocol):
 def bounded(update: Floats, clip: float) -> Floats:
     """Of norm at most `clip`, up to rounding; zeros where it is no number: a client
     whose training failed says nothing."""
-    norm = float(np.linalg.norm(update))
+    norm = norm_of(update)
     if not math.isfinite(norm):
         return np.zeros_like(update)
     if norm <= clip:
@@ -109,7 +110,7 @@ def on_grid(update: Floats, grid: GradientGrid) -> Integers:
 def _whole(update: Floats, grid: GradientGrid, room: Floats) -> Floats:
     """The same as whole numbers in double precision, in the memory of `room`."""
     scale, largest = _measures(grid)
-    norm = float(np.linalg.norm(update))
+    norm = norm_of(update)
     if math.isfinite(norm):
         np.multiply(update, scale * (grid.clip / max(norm, grid.clip)), out=room)
         np.rint(room, out=room)
@@ -240,8 +241,9 @@ class Shared:
 
     Guarantee: that of a sum of integer Gaussians for a client that is silenced or replaced, once for each of
                at most `participations` rounds of a client; for a silenced one on a Poisson sample of rate
-               `coins`.
-    Reference: Kairouz, Liu, Steinke 2021.
+               `coins`; against the server and `colluders` clients together, whatever the server sends (or,
+               for adversary=CURIOUS, as long as it keeps to the protocol).
+    Reference: Kairouz, Liu, Steinke 2021; docs/theory/secure-sums.md.
     """
 
     multiplier: Number | None = None
@@ -250,9 +252,11 @@ class Shared:
     colluders: int = 0
     participations: int = 1
     coins: Number = 1
+    adversary: Adversary = Adversary.LYING
 
     def __post_init__(self) -> None:
         checks.whole("participations", self.participations, at_least=1)
+        object.__setattr__(self, "adversary", _adversary(self.adversary))
         checks.whole("colluders", self.colluders, at_least=0)
         checks.whole("least", self.least, at_least=self.colluders + 2)
         if self.bits not in (16, 32):
@@ -267,6 +271,13 @@ class Shared:
     def parties(self) -> int:
         """Those whose noise counts."""
         return self.least - self.colluders
+
+    @property
+    def most(self) -> float:
+        """The largest cohort to which clients agree: a larger one could be shown two lists of survivors."""
+        if self.adversary is Adversary.CURIOUS:
+            return math.inf
+        return 2 * self.least - self.colluders - 1
 
     def encoding(self, multiplier: float, shape: UpdateShape, seed: bytes = b"") -> Encoding:
         """The finest grid on which a sum of the expected cohort stays within the modulus."""
@@ -308,9 +319,9 @@ class Shared:
             for update in updates:
                 units += encoding.encode(update, coins)
                 answers += 1
-            # Fewer shares carry less noise than the loss speaks of: such a sum is never opened, here as by
-            # real clients.
-            if answers < self.least:
+            # Fewer shares carry less noise than the loss speaks of, and more clients than `most` do not trust
+            # the server's list: such a sum is never opened, here as by real clients.
+            if not self.least <= answers <= self.most:
                 return None
             units += _joint(sigma, answers).draw(rng, encoding.length)
             return encoding.decode(centred(units, self.bits))
@@ -391,7 +402,26 @@ class Correlated:
         return total
 
 
+def usual_least(cohort: float, rate: Number, colluders: int = 0) -> int:
+    """Answers without which no sum is opened, for cohorts of this mean size.
+
+    Against a lying server a cohort of n clients needs more than (n + colluders)/2. Where all take part that
+    is enough. A cohort that is drawn varies: two thirds of the mean leave as much room above it as below.
+    """
+    least = Quorum.of(math.ceil(cohort), colluders).least
+    return least if rate == 1 else max(least, math.ceil(2 * cohort / 3))
+
+
 AnyPlacement: TypeAlias = Central | OnClient | Shared | Correlated
+
+
+def _adversary(name: Adversary | str) -> Adversary:
+    try:
+        return Adversary(name)
+    except ValueError:
+        raise InvalidParameter(
+            f"Expected adversary=Adversary.LYING or Adversary.CURIOUS, got {name!r}."
+        ) from None
 
 
 def check_coins(coins: Number) -> None:

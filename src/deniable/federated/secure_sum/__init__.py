@@ -12,7 +12,7 @@ them. `simulate` plays a whole round in one process, with clients that drop out 
 ((0, 1, 2, 3), [6, 4, -4])
 """
 
-from deniable.federated.secure_sum.agreement import Adversary, Agreement
+from deniable.federated.secure_sum.agreement import Adversary, Agreement, Quorum
 from deniable.federated.secure_sum.client import SumClient
 from deniable.federated.secure_sum.planning import Neighbourhood, neighbourhood
 from deniable.federated.secure_sum.server import SumServer
@@ -23,6 +23,7 @@ __all__ = [
     "Agreement",
     "Neighbourhood",
     "Outcome",
+    "Quorum",
     "Stage",
     "SumClient",
     "SumServer",

@@ -29,9 +29,38 @@ class Adversary(StrEnum):
     """Whom the clients' vectors are hidden from, together with the colluding clients."""
 
     CURIOUS = "curious"
-    """A server that follows the protocol and reads along."""
+    """A server that follows the protocol and reads along. One that shows two lists of survivors reads a
+    client's vector: only by name."""
     LYING = "lying"
     """A server that may send anything to anybody."""
+
+
+@dataclass(frozen=True)
+class Quorum:
+    """How many must agree in a cohort of `cohort` clients, of whom `colluders` are the server's.
+
+    Two lists of survivors with `least` signatures each need 2(least − colluders) honest clients, each of whom
+    signs one list, so with 2·least > cohort + colluders there is one list. Shares are a second lock: two sets
+    of holders that open both secrets of one client need 2(threshold − colluders) ≤ cohort − 1 − colluders,
+    which 3·threshold > 2(cohort − 1) rules out for up to a third of colluders, whatever was signed.
+    Reference: docs/theory/secure-sums.md; Bonawitz et al. 2017, Theorem 6.5.
+
+    >>> Quorum.of(9)
+    Quorum(least=5, threshold=6)
+    """
+
+    least: int
+    threshold: int
+
+    @classmethod
+    def of(cls, cohort: int, colluders: int = 0) -> Quorum:
+        """The smallest numbers that hold against a lying server."""
+        return cls(
+            max(colluders + 2, (cohort + colluders) // 2 + 1), max(colluders + 1, 2 * (cohort - 1) // 3 + 1)
+        )
+
+    def holds(self, cohort: int, colluders: int) -> bool:
+        return 2 * self.least > cohort + colluders and 3 * self.threshold > 2 * (cohort - 1)
 
 
 @dataclass(frozen=True)
@@ -46,7 +75,8 @@ class Agreement:
     shares open a secret. `neighbours` None means that everybody masks with everybody.
 
     Guarantee: the server and up to `colluders` clients together learn the sum over the survivors, who are at
-               least `least`, and nothing more of the other clients' vectors.
+               least `least`, and nothing more of the other clients' vectors; whatever the server sends, or,
+               for adversary=CURIOUS, as long as it keeps to the protocol.
     Assumes:   X25519, Ed25519, AES-256 and SHA-256 are what they are thought to be; the
                roster is right; with neighbours, that the server does not choose who
                neighbours whom.
@@ -62,7 +92,7 @@ class Agreement:
     bits: int = 32
     neighbours: int | None = None
     colluders: int = 0
-    adversary: Adversary = Adversary.CURIOUS
+    adversary: Adversary = Adversary.LYING
 
     def __post_init__(self) -> None:
         if len(self.session) != SESSION_BYTES:
@@ -136,8 +166,10 @@ class Agreement:
             )
         if self.adversary is Adversary.LYING:
             raise InvalidParameter(
-                "Expected neighbours=None against a lying server: one that chooses who takes part also "
-                "chooses who neighbours whom, and could surround a client with colluders."
+                f"Expected neighbours=None against a lying server, got {self.neighbours}: one that chooses "
+                "who takes part also chooses who neighbours whom, and could surround a client with "
+                "colluders. Let everybody mask with everybody, or name a server that keeps to the protocol: "
+                "adversary=Adversary.CURIOUS."
             )
 
     @property
@@ -170,12 +202,32 @@ class Agreement:
             )
         if self.adversary is Adversary.CURIOUS:
             return
-        # Two lists of survivors with `least` signatures each share an honest signer, who signs one list only.
-        if 2 * self.least <= count + self.colluders or 3 * self.threshold <= 2 * (count - 1):
+        if not self.quorum.holds(count, self.colluders):
             raise ProtocolError(
-                f"Against a lying server a cohort of {count} with {self.colluders} colluders needs least > "
-                f"{(count + self.colluders) // 2} and threshold > {2 * (count - 1) // 3}. This round is over."
+                f"A lying server could show two lists of survivors to a cohort of {count}. "
+                f"{self._numbers_for(count)} This round is over."
             )
+
+    def check_expected(self, cohort: int) -> None:
+        """Whether clients will agree to rounds of this size, before one is begun."""
+        if self.adversary is Adversary.LYING and not self.quorum.holds(cohort, self.colluders):
+            raise InvalidParameter(
+                f"Expected least and threshold that hold against a lying server, got least={self.least} and "
+                f"threshold={self.threshold}: clients would refuse a cohort of {cohort:,}, since they could "
+                f"be shown two lists of survivors. {self._numbers_for(cohort)} Or name a server that keeps "
+                "to the protocol: adversary=Adversary.CURIOUS. Nothing was sent."
+            )
+
+    def _numbers_for(self, cohort: int) -> str:
+        """Numbers that would do, in words."""
+        numbers = Quorum.of(cohort, self.colluders)
+        if numbers.least > cohort:
+            return f"With colluders={self.colluders} no numbers hold for {cohort}: use more clients."
+        return f"Here you can use least={numbers.least} and threshold={numbers.threshold}, or more."
+
+    @property
+    def quorum(self) -> Quorum:
+        return Quorum(self.least, self.threshold)
 
     def check_survivors(self, graph: Graph, survivors: Collection[int]) -> None:
         """Whether the sum over these survivors is one sum, over enough of them."""

@@ -12,7 +12,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from deniable.errors import ProtocolError
-from deniable.federated.secure_sum.agreement import SESSION_BYTES, Adversary, Agreement
+from deniable.federated.secure_sum.agreement import SESSION_BYTES, Adversary, Agreement, Quorum
 from deniable.federated.secure_sum.client import SumClient
 from deniable.federated.secure_sum.masks import Vector
 from deniable.federated.secure_sum.server import SumServer, centred
@@ -45,19 +45,35 @@ def generated(
     *,
     clients: int,
     length: int,
-    threshold: int,
-    least: int,
+    threshold: int | None = None,
+    least: int | None = None,
     bits: int = 32,
     neighbours: int | None = None,
     colluders: int = 0,
-    adversary: Adversary = Adversary.CURIOUS,
+    adversary: Adversary = Adversary.LYING,
 ) -> tuple[Agreement, dict[int, Ed25519PrivateKey]]:
     """A session with new identities for clients 0, 1, 2, …: the agreement, and each
-    client's key for signing."""
+    client's key for signing.
+
+    `least` and `threshold` are by default the smallest numbers that hold against a lying server when all
+    clients take part; numbers that do not are refused, and need adversary=Adversary.CURIOUS by name.
+    """
+    quorum = Quorum.of(clients, colluders)
     signers = {client: Ed25519PrivateKey.generate() for client in range(clients)}
     roster = {client: signer.public_key().public_bytes_raw() for client, signer in signers.items()}
     session = secrets.token_bytes(SESSION_BYTES)
-    agreement = Agreement(session, roster, length, threshold, least, bits, neighbours, colluders, adversary)
+    agreement = Agreement(
+        session,
+        roster,
+        length,
+        quorum.threshold if threshold is None else threshold,
+        quorum.least if least is None else least,
+        bits,
+        neighbours,
+        colluders,
+        adversary,
+    )
+    agreement.check_expected(clients)
     return agreement, signers
 
 

@@ -252,12 +252,11 @@ class Convolutional:
         if not len(pupil.x):
             return
         labels = pupil.y.long()
-        for order in pupil.orders(recipe.epochs):
-            for rows in torch.split(order, recipe.size(len(pupil.x))):
-                pulls = self._pulls(weights, start, recipe)
-                _step(links, pupil.x[rows], labels[rows], recipe.learning_rate)
-                for own, pull in zip(weights, pulls, strict=False):
-                    own.sub_(pull)
+        for rows in pupil.batches(recipe):
+            pulls = self._pulls(weights, start, recipe)
+            _step(links, pupil.x[rows], labels[rows], recipe.learning_rate)
+            for own, pull in zip(weights, pulls, strict=False):
+                own.sub_(pull)
 
     def _pulls(self, weights: list[Tensor], start: Tensor, recipe: LocalRecipe) -> list[Tensor]:
         """FedProx: towards the weights that were sent."""

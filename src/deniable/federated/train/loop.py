@@ -40,11 +40,10 @@ class Loop:
         if not len(pupil.x):
             return
         criterion = copy.deepcopy(self.criterion)
-        for order in pupil.orders(recipe.epochs):
-            for batch in torch.split(order, recipe.size(len(pupil.x))):
-                loss = criterion(model(pupil.x[batch]), pupil.y[batch])
-                gradients = torch.autograd.grad(loss, list(model.parameters()))
-                step(model, received, gradients, recipe)
+        for batch in pupil.batches(recipe):
+            loss = criterion(model(pupil.x[batch]), pupil.y[batch])
+            gradients = torch.autograd.grad(loss, list(model.parameters()))
+            step(model, received, gradients, recipe)
 
 
 @torch.no_grad()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -21,25 +22,51 @@ class Pupil:
     x: Tensor
     y: Tensor
     seed: int
+    stop: threading.Event | None = None
+    """Set by whoever waits no longer: training then ends before its next step."""
 
-    def orders(self, epochs: int) -> list[Tensor]:
-        """A fresh order of the rows for every epoch. Order is no part of any guarantee,
-        so any generator will do."""
+    def orders(self, recipe: LocalRecipe) -> list[Tensor]:
+        """A fresh order of the rows for every epoch, of which those beyond the recipe's steps are left out.
+        Order is no part of any guarantee, so any generator will do."""
         shuffle = torch.Generator().manual_seed(self.seed)
-        return [torch.randperm(len(self.x), generator=shuffle) for _ in range(epochs)]
+        size, orders, left = recipe.size(len(self.x)), [], recipe.steps
+        for _ in range(recipe.epochs):
+            order = torch.randperm(len(self.x), generator=shuffle)
+            if left is not None:
+                order = order[: left * size]
+                left -= -(-len(order) // size)
+            orders.append(order)
+        return orders
+
+    def batches(self, recipe: LocalRecipe) -> Iterator[Tensor]:
+        """The rows of each step. Raises `TrainingStopped` once nobody waits for it."""
+        for order in self.orders(recipe):
+            for rows in torch.split(order, recipe.size(len(self.x))) if len(order) else ():
+                self.go_on()
+                yield rows
+
+    def go_on(self) -> None:
+        if self.stop is not None and self.stop.is_set():
+            raise TrainingStopped
+
+
+class TrainingStopped(Exception):
+    """Nobody waits for this client's update any more."""
 
 
 @dataclass(frozen=True)
 class LocalRecipe:
     """How one client trains: `epochs` passes over its rows in batches of `batch` (None: all rows at once).
 
-    `proximal` is FedProx's μ: it pulls the client's weights towards those it was sent (Li et al. 2020).
+    `proximal` is FedProx's μ: it pulls the client's weights towards those it was sent (Li et al. 2020). A
+    client takes at most `steps` steps in a round, however many rows it has; None is no limit.
     """
 
     epochs: int = 1
     batch: int | None = 10
     learning_rate: float = 0.1
     proximal: float = 0.0
+    steps: int | None = field(default=None, repr=False)  # checkpoints of simulations compare what is printed
 
     def __post_init__(self) -> None:
         checks.whole("local_epochs", self.epochs, at_least=1)
@@ -47,6 +74,8 @@ class LocalRecipe:
             checks.whole("batch", self.batch, at_least=1)
         checks.number("learning_rate", self.learning_rate, above=0)
         checks.number("proximal", self.proximal, at_least=0)
+        if self.steps is not None:
+            checks.whole("local_steps", self.steps, at_least=1)
 
     def size(self, rows: int) -> int:
         """Rows in a batch of a client that has `rows`."""

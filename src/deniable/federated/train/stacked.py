@@ -208,7 +208,6 @@ class Stacked:
     @torch.no_grad()
     def _stack(self, start: Tensor, pupils: list[Pupil], recipe: LocalRecipe, width: int) -> list[Tensor]:
         size = max(recipe.size(len(pupil.x)) for pupil in pupils)
-        longest = max(len(pupil.x) for pupil in pupils)
         rows_at_once = size * max(1, LESSON // (width * size * self.layers[0].shape[1]))
         room = self._room(start, width, rows_at_once)
         weights = StackWeights(
@@ -216,14 +215,29 @@ class Stacked:
             [part for layer in self.layers for part in layer.parts_of(start)],
         )
         weights.begin()
-        plans = [pupil.orders(recipe.epochs) for pupil in pupils]
-        for epoch, first in itertools.product(range(recipe.epochs), range(0, longest, rows_at_once)):
-            self._lay_out(room.lesson, pupils, [plan[epoch][first:] for plan in plans], size, recipe)
-            for batch in room.lesson.batches(size, min(rows_at_once, longest - first)):
-                pulls = weights.pulls(batch.share, recipe)
-                _step(room.chain, batch)
-                weights.take_off(pulls)
+        for orders in zip(*(pupil.orders(recipe) for pupil in pupils), strict=True):
+            longest = max(map(len, orders))
+            for first in range(0, longest, rows_at_once):
+                self._lay_out(room.lesson, pupils, [order[first:] for order in orders], size, recipe)
+                self._take_steps(room, weights, pupils, recipe, size, min(rows_at_once, longest - first))
         return [weights.moved(place) for place in range(len(pupils))]
+
+    def _take_steps(
+        self,
+        room: Room,
+        weights: StackWeights,
+        pupils: list[Pupil],
+        recipe: LocalRecipe,
+        size: int,
+        rows: int,
+    ) -> None:
+        """A step for each batch of the lesson, until somebody waits no longer."""
+        for batch in room.lesson.batches(size, rows):
+            for pupil in pupils:
+                pupil.go_on()
+            pulls = weights.pulls(batch.share, recipe)
+            _step(room.chain, batch)
+            weights.take_off(pulls)
 
     def _room(self, start: Tensor, width: int, rows: int) -> Room:
         """Taken once, and kept: one for each kind of number, width of a stack and length of a lesson, the
