@@ -8,6 +8,7 @@
     ├── BudgetExceeded        the charge does not fit; nothing was run, nothing was charged
     ├── UnitMismatch          a loss for one unit of privacy, an account for another
     ├── InvalidQuery          a query that is not answered, for a reason in its text or the declared schema
+    │   └── NotComputed       what follows a release could not be computed; that is paid for, and kept
     ├── Stopped               whoever asked has stopped it; what was charged stays charged
     ├── LedgerError           the journal could not be read or written; nothing was released
     │   ├── AccountFrozen     an earlier failure waits for the owner
@@ -71,6 +72,11 @@ class UnitMismatch(DeniableError):
 
 class InvalidQuery(DeniableError):
     """A query that is refused for a reason found in its text or in the declared schema, never in the data."""
+
+
+class NotComputed(InvalidQuery):
+    """What is said over a release could not be computed. The release is charged and kept: asked again, it is
+    free."""
 
 
 class Stopped(DeniableError):

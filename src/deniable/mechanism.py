@@ -148,7 +148,8 @@ class Release(Generic[Value]):
 
     `entry` names the ledger entry that paid for it. `private` is False when a seeded
     generator drew the noise: such a value protects nobody and belongs in tests.
-    `granularity` is the grid that the value lies on, where it lies on one.
+    `granularity` is the grid that the value lies on, where it lies on one. `assumptions` are sentences that
+    a certificate of it must tell its reader, beside those of the loss.
     """
 
     value: Value
@@ -158,6 +159,7 @@ class Release(Generic[Value]):
     entry: str | None = None
     private: bool = True
     granularity: float | None = None
+    assumptions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -152,8 +152,8 @@ class Account(Original):
             mechanism.fits(None if isinstance(data, OPENERS) else data)
         payment = self._pay(EntryKind.RUN, mechanism, source, delta, analyst, description)
         value = self.attempt(payment, lambda: mechanism(_opened(data), rng=source), fair=fair)
-        grid = getattr(mechanism, "granularity", None)
-        return Release(value, payment.loss, payment.unit, error, payment.entry_id, payment.private, grid)
+        extras = getattr(mechanism, "granularity", None), getattr(mechanism, "assumptions", ())
+        return Release(value, payment.loss, payment.unit, error, payment.entry_id, payment.private, *extras)
 
     def open(
         self,
@@ -198,9 +198,7 @@ class Account(Original):
             self._balances(self._journal.standings(self._names)).admit(charges, loss)
             self.before_charge()
             self._source(source)  # of the account that is there now
-        delta_detail = {}
-        if delta is not None:
-            delta_detail = {"delta": str(exact(delta))}
+        delta_detail = {} if delta is None else {"delta": str(exact(delta))}
         details = {
             "charges": {name: charge.to_dict() for name, charge in charges.items()},
             "private": source.private,
@@ -258,6 +256,7 @@ class Account(Original):
             # data.
             if failure is None:
                 home.check(f"What entry {paid.seq} paid for", "One charge pays for one answer, the parent's.")
+                self._journal.store.check_visible()  # others must see the charge, however long it took
                 return value
             if interrupt.asked and isinstance(failure, KeyboardInterrupt):
                 del failure
@@ -270,6 +269,10 @@ class Account(Original):
             f'"{self.name}" is frozen until its owner looks. The reason may depend on data, so it is not '
             "told here."
         )
+
+    def check_held(self, paid: Paid) -> None:
+        """Raise unless the ledger, as others see it, still holds the charge."""
+        self._journal.check_held(paid.seq, paid.entry.mac)
 
     def _failed(self, paid: Paid, failure: BaseException) -> None:
         acts.freeze(
@@ -378,14 +381,10 @@ class Account(Original):
                 releases.admit(self._journal, transaction, view.kept, view.owing(self._names), entry)
 
     def _pay_to_read(self, kept: Kept, owing: list[str], analyst: str, description: str) -> str:
-        delta = None
-        if kept.delta is not None:
-            delta = Fraction(kept.delta)
+        delta = None if kept.delta is None else Fraction(kept.delta)
         prices = self._prices.of(kept.loss, delta)
         charges = {name: prices[name] for name in owing}
-        delta_detail = {}
-        if kept.delta is not None:
-            delta_detail = {"delta": kept.delta}
+        delta_detail = {} if kept.delta is None else {"delta": kept.delta}
         details = {
             "charges": {name: charge.to_dict() for name, charge in charges.items()},
             "private": kept.private,
@@ -489,8 +488,8 @@ class Account(Original):
             raise InvalidParameter(
                 "Expected a private release: this one was drawn from a seed, and protects nobody."
             )
-        at = self.limit.delta if delta is None else delta
-        return certify(release.loss, release.unit, float(at), head=release.entry)
+        at = float(self.limit.delta if delta is None else delta)
+        return certify(release.loss, release.unit, at, assumptions=release.assumptions, head=release.entry)
 
     # -------------------------------------------------------------------------------------------- the owner
 

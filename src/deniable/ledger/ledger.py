@@ -189,6 +189,28 @@ class Ledger(Original):
         self._journal.append([account.name], decide)
         return self.account(new)
 
+    def hand_over(self, name: str, to: str, *, owner: str | None = None, by: str | None = None) -> Account:
+        """Give a data set's account, with its parts, to another owner, who may raise limits and unfreeze from
+        now on. `owner` is whose it is; `by` is who is written down, if not she herself."""
+        names.name(to, "an owner")
+        holder = owner or self.analyst
+        account = self.account(name)
+
+        def decide(before: Standings) -> Draft:
+            standing = before[account.name]
+            if holder != standing.owner or standing.parent is not None:
+                raise LedgerError(
+                    f'Only {standing.owner}, the owner, may hand over the data set "{account.root}"; you are '
+                    f"{holder}. Nothing was changed."
+                )
+            words = f"Handed over from {standing.owner} to {to}."
+            details = {"owner": to, "accounts": [account.name, *parts]}
+            return Draft(EntryKind.HAND, account.name, by or holder, words, standing.unit_json, details)
+
+        parts = [other for other in self._journal.names() if other.startswith(account.name + names.STROKE)]
+        self._journal.append([account.name, *parts], decide)
+        return self.account(account.name)
+
     def root_of(self, name: str) -> str:
         """The account behind a name: itself, where it was never renamed."""
         return self._journal.resolved(name)

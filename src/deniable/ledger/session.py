@@ -55,10 +55,13 @@ class Session(Original, Generic[Value]):
     def ask(self, question: Any) -> Release[Value]:
         """One answer. Its loss is that of the whole session, which holds for all answers together."""
         with self._alone():
-            value = self._answer(self._live(), question)
-        return Release(value, self._paid.loss, self._paid.unit, None, self.entry, self._paid.private)
+            conversation = self._live()
+            value = self._answer(conversation, question)
+        extras = None, getattr(conversation, "assumptions", ())
+        return Release(value, self._paid.loss, self._paid.unit, None, self.entry, self._paid.private, *extras)
 
     def _answer(self, conversation: Conversation[Value], question: Any) -> Value:
+        self._account.check_held(self._paid)
         try:
             return self._account.attempt(self._paid, lambda: conversation.ask(question), fair=FAIR)
         except FAIR:

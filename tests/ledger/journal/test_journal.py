@@ -347,6 +347,9 @@ def test_a_ledger_that_was_deleted_is_missed(tmp_path: Path) -> None:
     with Ledger.open(f"sqlite:///{tmp_path}/one.db") as one:
         one.bind(data)
     (tmp_path / "one.db").unlink()
+    with pytest.raises(LedgerError, match=r"but .*one\.db\.key of one that was there"):
+        Ledger.open(f"sqlite:///{tmp_path}/one.db")
+    (tmp_path / "one.db.key").unlink()
     with (
         Ledger.open(f"sqlite:///{tmp_path}/one.db") as new,
         pytest.warns(UserWarning, match=r"one\.db is not the one that metered .* deleted or replaced"),

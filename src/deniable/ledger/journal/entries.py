@@ -33,6 +33,7 @@ class EntryKind(StrEnum):
     RESET = "reset"
     RENAME = "rename"
     FORGET = "forget"
+    HAND = "hand"
 
 
 class Status(StrEnum):
@@ -161,6 +162,8 @@ def apply(
             return {n: before[n]._replace(status=Status.OPEN, seq=entry.seq) for n in details["accounts"]}
         case EntryKind.CLOSE:
             return {entry.account: before[entry.account]._replace(status=Status.CLOSED, seq=entry.seq)}
+        case EntryKind.HAND:
+            return {n: before[n]._replace(owner=details["owner"], seq=entry.seq) for n in details["accounts"]}
         case EntryKind.RESET:
             return {entry.account: _reset(entry, before[entry.account], details)}
         case EntryKind.BEGIN | EntryKind.CLOCK | EntryKind.BIND | EntryKind.RENAME | EntryKind.FORGET:
@@ -176,7 +179,7 @@ def touched(entry: Entry, details: Mapping[str, Any]) -> Iterable[str]:
             return tuple(details["charges"])
         case EntryKind.SETTLE:
             return tuple(details["returned"])
-        case EntryKind.FREEZE | EntryKind.THAW:
+        case EntryKind.FREEZE | EntryKind.THAW | EntryKind.HAND:
             return tuple(details["accounts"])
         case EntryKind.BEGIN | EntryKind.CLOCK | EntryKind.BIND | EntryKind.RENAME | EntryKind.FORGET:
             return ()

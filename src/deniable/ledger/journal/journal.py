@@ -140,6 +140,7 @@ class Journal(Original):
         """The entry of a draft, inside a transaction, and the tip after it."""
         entry = self._sealed(draft, before.tip, key)
         transaction.run(schema.APPEND, **dict(zip(COLUMNS, entry, strict=True)))
+        transaction.newest = entry.seq, entry.mac
         for name, standing in apply(entry, before, draft.details).items():
             self.put(transaction, standing, key, entry.mac, new=name not in before)
         after = tip.advanced(before.tip, entry, draft.details)
@@ -197,6 +198,7 @@ class Journal(Original):
             new_unit=standing.unit_json,
             new_filter=standing.filter_json,
             new_spent=standing.spent_json,
+            new_owner=standing.owner,
             new_status=standing.status,
             new_seq=standing.seq,
             new_mac=mac,
@@ -215,6 +217,16 @@ class Journal(Original):
         return chain.sealed(key, "journal of", [self.id])
 
     # -------------------------------------------------------------------------------------------- reading
+
+    def check_held(self, seq: int, mac: str) -> None:
+        """Raise unless the ledger that its path shows holds an entry. What was paid for by one that is no
+        longer there is not given out."""
+        if self.store.path is None:
+            return
+        with self.store.reading() as transaction:
+            row = transaction.first(schema.ENTRY, this=seq)
+            if row is None or row[-1] != mac:
+                raise tip.rolled_back(seq)
 
     def standings(self, names: Sequence[str]) -> Standings:
         """The accounts of these names that there are."""

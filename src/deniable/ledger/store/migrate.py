@@ -25,7 +25,7 @@ def migrate(store: Store, *, create: bool) -> None:
     """Create or upgrade the tables, unless they are as they should be. Processes that
     open at once take turns."""
     version = None
-    if create or store.exists():
+    if store.exists() or create:
         version = _version(store)
     if version == NEWEST:
         return

@@ -108,7 +108,7 @@ OPEN_ACCOUNT = accounts.insert()
 UPDATE_ACCOUNT = (
     accounts.update()
     .where(accounts.c.name == bindparam("this"))
-    .values({c: bindparam(f"new_{c}") for c in ("unit", "filter", "spent", "status", "seq", "mac")})
+    .values({c: bindparam(f"new_{c}") for c in ("owner", "unit", "filter", "spent", "status", "seq", "mac")})
 )
 RELEASE = select(releases).where(releases.c.key == bindparam("this"))
 RELEASES = select(releases).order_by(releases.c.key)

@@ -27,7 +27,7 @@ from sqlalchemy.pool import QueuePool, StaticPool
 
 from deniable import extras
 from deniable.errors import InvalidParameter, LedgerError
-from deniable.ledger.store import schema
+from deniable.ledger.store import schema, visible
 from deniable.ledger.store.gate import Gate, register
 from deniable.process import Home, Original, abandon, strayed
 
@@ -37,6 +37,9 @@ PATIENCE = 60.0
 APPLICATION = 0x44504C31
 """SQLite's application_id of a ledger ("DPL1"): tells it from any other database by the
 first hundred bytes of the file."""
+
+SLACK = 64
+"""More entries than one page of the journal holds."""
 
 Row = tuple[Any, ...]
 
@@ -54,6 +57,8 @@ class Transaction:
         self._store = store
         self._cursor = cursor
         self._home = home
+        self.newest: tuple[int, str] | None = None
+        """Number and seal of the entry that this transaction has added."""
 
     def run(self, statement: CoreStatement, **values: Any) -> None:
         self._home.check("This transaction", "The parent goes on with it.")
@@ -80,6 +85,10 @@ class Store(Original):
         self.sqlite = self.url.get_backend_name() == "sqlite"
         self.in_memory = self.sqlite and self.url.database in (None, "", ":memory:")
         self.engine = _engine(self.url, self.in_memory)
+        self._database: visible.Identity | None = None
+        if self.path is not None:
+            self._name = os.path.abspath(self.path)
+            event.listen(self.engine, "do_connect", self._connect)
         self.gate = Gate()
         self._home = Home()
         self._barred = self._left_open()
@@ -101,8 +110,31 @@ class Store(Original):
         return Path(str(self.url.database).removeprefix("file:"))
 
     def exists(self) -> bool:
-        """Whether opening would find something; a server is asked only when it is opened."""
-        return self.path is None or self.path.exists()
+        """Whether opening would find something; a server is asked only when it is opened. A file that is
+        missing while its log or its key is there is an error."""
+        if self.path is None:
+            return True
+        visible.check_complete(self.path)
+        return self.path.exists()
+
+    def _connect(self, _: object, __: object, arguments: Any, options: Any) -> visible.Pinned:
+        """Every connection of this object is to one file, for good."""
+        with self.failures():
+            connection = visible.connect(Path(self._name), *arguments, **options)
+        if self._database is None:
+            self._database = connection.files.database
+        if connection.files.database != self._database:
+            files = connection.files._replace(database=self._database)
+            connection.close()
+            raise visible.move_error(self._name, files)
+        return connection
+
+    def check_visible(self) -> None:
+        """Raise if the path no longer shows the file that this object has opened."""
+        if self._database is None:
+            return
+        if visible.identity(self._name) != self._database:
+            raise visible.move_error(self._name, visible.look(self._name)._replace(database=self._database))
 
     def compiled(self, statement: CoreStatement) -> tuple[str, dict[str, Any]]:
         entry = self._texts.get(statement)
@@ -154,17 +186,65 @@ class Store(Original):
     def _one(self, begin: str, here: Home) -> Iterator[Transaction]:
         connection = None
         try:
-            connection = self.engine.raw_connection()
+            connection = self._borrowed()
             cursor = connection.cursor()
             cursor.execute(begin)
-            yield Transaction(self, cursor, here)
+            database = connection.driver_connection
+            self._look(database, cursor)
+            transaction = Transaction(self, cursor, here)
+            yield transaction
             here.check("This transaction", "The parent goes on with it.")
             connection.commit()
+            if self._look(database, None):
+                cursor.execute("BEGIN")
+                self._recount(database, cursor, transaction.newest)
+                connection.commit()
         except self._errors as error:
             raise self._failure(error) from error
         finally:
             if connection is not None:
                 _let_go(connection, here)
+
+    def _borrowed(self) -> Any:
+        """A connection of the pool. One that was made before the file had a log does not know its log."""
+        connection = self.engine.raw_connection()
+        database = connection.driver_connection
+        if (
+            isinstance(database, visible.Pinned)
+            and database.files.log is None
+            and visible.look(self._name).log
+        ):
+            connection.invalidate()
+            return self.engine.raw_connection()
+        return connection
+
+    def _look(self, database: object, cursor: Any) -> bool:
+        """Compare the files that a connection has open with what the path shows. Where the database was
+        written to outside of a transaction, its entries are counted too, by the `cursor` of one that has just
+        begun."""
+        if not isinstance(database, visible.Pinned):
+            return False
+        is_rewritten = database.check()
+        if is_rewritten and cursor is not None:
+            self._recount(database, cursor, None)
+        return is_rewritten
+
+    def _recount(self, database: visible.Pinned, cursor: Any, newest: tuple[int, str] | None) -> None:
+        """An older copy that was written over the database lacks the last entries that the log does not hold.
+        The log holds at most one for each of its pages, so those that it may hold, and some before, must all
+        be there."""
+        last = cursor.execute("SELECT MAX(seq) FROM journal").fetchone()[0] or 0
+        span = min(last, database.pages_of_log + SLACK)
+        count = cursor.execute("SELECT COUNT(*) FROM journal WHERE seq > ?", (last - span,)).fetchone()[0]
+        row = None
+        if newest is not None:
+            row = cursor.execute("SELECT seq, mac FROM journal WHERE seq = ?", newest[:1]).fetchone()
+        if count != span or row != newest:
+            raise LedgerError(
+                f"The file {self._name} was written over by another program: entries of its journal are "
+                "missing. Nothing was released. Stop every process that uses it, put the newest copy back "
+                "together with its -wal file, check it with `deniable ledger verify`, and start again."
+            )
 
     def before_fork(self, alone: bool) -> bool:
         """Of SQLite nothing may be open at a fork. A socket to a server stays with the
