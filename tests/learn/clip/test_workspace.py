@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -122,3 +123,57 @@ def test_products_that_leave_the_cache_are_measured_by_their_factors() -> None:
     assert terms.is_product_cheaper((8, 64, 256), 256)
     assert not terms.is_product_cheaper((64, 64, 256), 1152)
     assert terms.is_product_cheaper((64, 1024, 64), 576)  # so many positions that their pairs cost more
+
+
+def _hold_graph(piece: Tensor) -> object:
+    """What autograd saves for its way back."""
+    return nn.functional.gelu(piece.requires_grad_())
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [lambda piece: piece, lambda piece: piece.detach()[1:, :2], _hold_graph, lambda piece: piece.numpy()],
+)
+def test_what_somebody_holds_is_not_written_again(hold: Callable[[Tensor], object]) -> None:
+    room, like = Workspace(), torch.zeros(0)
+    for _ in range(2):
+        room.begin()
+        room.take((4, 8), like)
+        room.take((3,), like)
+    room.begin()
+    piece = room.take((4, 8), like).fill_(1.0)
+    place, holder = piece.data_ptr(), hold(piece)
+    numbers = torch.from_dlpack(piece.detach())
+    del piece
+    for _ in range(3):
+        room.begin()
+        room.take((4, 8), like).fill_(2.0)
+        room.take((3,), like).fill_(2.0)
+        assert bool((numbers == 1).all())
+    del holder, numbers
+    room.begin()
+    assert room.take((4, 8), like).data_ptr() == place, "what was let go is lent again"
+
+
+def test_a_change_of_one_piece_is_none_of_another() -> None:
+    """Autograd counts changes by storage, and refuses to go back through what was changed."""
+    room, like = Workspace(), torch.zeros(0)
+    room.take((64,), like)
+    room.begin()
+    first, second = room.take((4,), like), room.take((4,), like)
+    first.zero_()
+    before = first._version
+    second.zero_()
+    assert first._version == before
+
+
+def test_what_is_held_for_good_costs_its_own_memory() -> None:
+    """Whoever keeps a small piece of every pass keeps no block of every pass."""
+    room, like, kept = Workspace(), torch.zeros(0), list[Tensor]()
+    for _ in range(20):
+        room.begin()
+        room.take((1000, 1000), like)
+        kept.append(room.take((10,), like))
+    storages = {piece.untyped_storage().data_ptr(): piece.untyped_storage().nbytes() for piece in kept}
+    assert len(storages) == 20
+    assert sum(storages.values()) == 20 * 40

@@ -85,10 +85,10 @@ def _sizes(length: int, **given: Any) -> tuple[set[int], set[int]]:
         noise_multiplier=1.0, augment=augment, **given,
     )  # fmt: skip
     run.check((torch.zeros(1, 4), torch.zeros(1, dtype=torch.int64)))
+    trainer = Trainer.fresh(run, SeededRandom(0))
     of_views.clear()
     of_model.clear()
-    lot = [Batch((torch.randn(9, length), torch.zeros(9, dtype=torch.int64)))]
-    Trainer.fresh(run, SeededRandom(0)).clipped(lot)
+    trainer.clipped([Batch((torch.randn(9, length), torch.zeros(9, dtype=torch.int64)))])
     return set(of_views), set(of_model)
 
 

@@ -50,6 +50,11 @@ class Task:
     def losses(self, batch: Batch) -> Tensor:
         return self.objective(self.model, batch.rows)
 
+    def tape(self, batch: Batch) -> Tape:
+        """A tape for one pass, which writes to the memory of earlier passes as far as nobody holds it."""
+        self.room.begin()
+        return Tape(self.parameters, batch.examples, batch.multiplicity, for_all=self.for_all, room=self.room)
+
 
 Passed = tuple[dict[ParameterKey, Term], Tensor]
 """A term for each parameter that the loss depends on, and the loss of each example."""
@@ -60,7 +65,7 @@ Pass = Callable[[Task, Batch], Passed]
 def chained(task: Task, batch: Batch) -> Passed:
     """By closed forms, layer by layer. Raises `Uncovered` when the model is no chain of layers."""
     criterion, x, y = _pair(task, batch)
-    tape = Tape(task.parameters, batch.examples, batch.multiplicity, room=task.room)
+    tape = task.tape(batch)
     links = chain.links(task.model, tape)
     out = chain.forward(links, x).requires_grad_()
     with torch.enable_grad():
@@ -81,13 +86,14 @@ def _pair(task: Task, batch: Batch) -> tuple[Callable[[Any, Any], Tensor], Tenso
 
 def closed(task: Task, batch: Batch) -> Passed:
     """By closed forms. Raises `Uncovered` when a parameter is used in a way that none of them covers."""
-    tape = Tape(task.parameters, batch.examples, batch.multiplicity, for_all=task.for_all, room=task.room)
+    tape = task.tape(batch)
     try:
         losses = _written(task, batch, tape)
         return tape.terms(), batch.of_examples(losses)
     finally:
         # Terms hold tensors of the graph, whose nodes hold the tape: a circle that no collector sees.
         tape.uses.clear()
+        tape.saved.clear()
 
 
 def _written(task: Task, batch: Batch, tape: Tape) -> Tensor:

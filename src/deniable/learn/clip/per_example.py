@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -21,9 +21,10 @@ from deniable.learn.clip.closed_forms.terms import Term
 from deniable.learn.clip.objective import BatchLoss, Criterion, objective
 from deniable.learn.clip.passes import Pass, Passed, Task, alone, chained, closed
 from deniable.learn.clip.rounding import LIMIT, summing, weights
-from deniable.learn.clip.trials.probe import LARGE, Found, probe
+from deniable.learn.clip.trials.generated import made_batch
+from deniable.learn.clip.trials.probe import LARGE, Found, forked, probe, restored
 from deniable.learn.clip.trials.trial import same_alone, still_alone
-from deniable.learn.clip.workspace import Workspace, large
+from deniable.learn.clip.workspace import large
 from deniable.learn.nests import tensors
 
 METHODS = {"chained": "closed form", "closed": "closed form", "vectorized": "vmap", "alone": "one by one"}
@@ -32,6 +33,10 @@ HELD = 2**21
 LEAST, MOST = 32, 2**27
 """Examples of a microbatch that are not too many for the cache's sake, as long as their terms hold no more
 numbers than these or than the model."""
+
+PASSES = 2
+"""How often made-up rows go through the model in turn: what a pass leaves behind must not bear on the
+next."""
 
 Shape: TypeAlias = tuple[object, ...]
 """Shapes and types of a row's parts, and the modes of the model's modules."""
@@ -51,6 +56,15 @@ class Clipped:
     vectors: dict[str, Tensor]
     norms: dict[str, Tensor]
     losses: Tensor
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What made-up rows do in training: whether the model `raised` on one of them that was alone, and whether
+    one of them had a `finite` gradient. Where they cannot be used, no row of the data is to blame."""
+
+    raised: bool
+    finite: bool
 
 
 class PerExample:
@@ -104,9 +118,6 @@ class PerExample:
         parameters = structure.trainable(model)
         self.groups = structure.grouping(groups, list(parameters))
         self._task = Task(model, objective(criterion), parameters)
-        self._work = replace(
-            self._task, room=Workspace()
-        )  # trials compare passes, so each has memory of its own
         self._microbatch, self._multiplicity, self._lot = microbatch, multiplicity, lot
         self._modules, self._all = list(model.modules()), list(model.parameters())
         self._trained = [p.requires_grad for p in self._all]
@@ -132,16 +143,50 @@ class PerExample:
         """
         batch = self._batch(rows)
         way = self._way(batch, lot)
-        if lot is not None and not same_alone(self._task, way.run, batch, self._sizes(way, lot)):
-            self._distrust(batch)
+        if lot is not None:
+            self._try_gradients(way, batch, self._sizes(way, lot))
 
     def again(self, batch: Batch, *, lot: float, seed: int) -> None:
         """Try the gradients once more, with the weights and whatever else the model holds by now. Nothing
         shows of it but time: a model that fails sees one example at a time from here on."""
         way = self._way(batch)
         sizes = self._sizes(way, lot)
-        if not still_alone(self._task, way.run, batch, sizes[seed % len(sizes)], seed):
+        if way.run is not alone and not still_alone(
+            self._task, self._path(way), batch, sizes[seed % len(sizes)], seed
+        ):
             self._distrust(batch)
+
+    def rehearse(self, batch: Batch, *, lot: float, clip: Mapping[str, float] | float) -> Rehearsal:
+        """Made-up rows like these on the way that private rows go, twice in a row. No private row is read, so
+        what comes out may show."""
+        way = self._way(batch)
+        size = max(self._sizes(way, lot))
+        bounds = structure.clips(clip, list(self.groups))
+        self._attributes = Attributes.of(self._task.model, self._attributes)
+        finite = False
+        with restored(self._task.model), forked(batch):
+            try:
+                rows, _ = made_batch(self._task, batch, size, seed=0)
+            except InvalidParameter:  # the model raises, however rows are made up
+                return Rehearsal(raised=True, finite=False)
+            for _ in range(PASSES):
+                sums = _Sums(self._task, self.groups, bounds)
+                self._add(sums, way, rows, size)
+                if sums.failed:
+                    return Rehearsal(raised=True, finite=False)
+                finite = any(bool(torch.isfinite(norms).any()) for norms in sums.clipped().norms.values())
+        return Rehearsal(raised=False, finite=finite)
+
+    def _try_gradients(self, found: Found, batch: Batch, sizes: Sequence[int]) -> None:
+        """On made-up rows of these shapes, in batches of these sizes."""
+        if found.run is not alone and not same_alone(self._task, self._path(found), batch, sizes):
+            self._distrust(batch)
+
+    def _path(self, found: Found) -> Pass:
+        """What training does with a full block: the same model, the same memory, attributes put back. They
+        are read before each pass, since trials change some (rates of dropout)."""
+        self._attributes = None
+        return lambda task, batch: self._pass(found, batch, batch.examples)
 
     def _batch(self, rows: tuple[Any, ...]) -> Batch:
         """A `Batch` as it is; else rows, `multiplicity` of which are one example."""
@@ -224,8 +269,8 @@ class PerExample:
             most = LARGE if lot is None else min(LARGE, max(2, self._microbatch or math.ceil(lot)))
             way = probe(self._task, batch, most)
             self.ways[shape] = way
-            if lot is None and not same_alone(self._task, way.run, batch, (LARGE,)):
-                self._distrust(batch)
+            if lot is None:
+                self._try_gradients(way, batch, (LARGE,))
         return self.ways.get(shape) or self._one_by_one("the shape was not declared")
 
     def _tried(self, batch: Batch) -> Found:
@@ -237,8 +282,7 @@ class PerExample:
         shape, size = self._shape(batch), 1 << (self._size(way, batch.examples) - 1).bit_length()
         if size > max(LARGE, self._largest.get(shape, 0)):
             self._largest[shape] = size
-            if not same_alone(self._task, way.run, batch, (size,)):
-                self._distrust(batch)
+            self._try_gradients(way, batch, (size,))
         return self._way(batch)
 
     def _shape(self, batch: Batch) -> Shape:
@@ -271,41 +315,71 @@ class PerExample:
             most = max(16 * HELD // each, 1)
         return -(-examples // -(-examples // most))
 
-    def _add(self, sums: _Sums, found: Found, batch: Batch, size: int) -> None:
-        """Add a block with room for `size` examples. If it raises, one row did it: halves are tried down to
-        that row, which adds nothing."""
+    def _add(self, sums: _Sums, found: Found, batch: Batch, size: int, trusted: bool = False) -> None:
+        """Add a block with room for `size` examples. Where it raises, its examples are added apart: `trusted`
+        says that made-up rows have shown this way to be sound."""
         try:
             outcome = self._passed(found, batch, size)
         except DeniableError:
             raise
-        except Exception:
-            examples = batch.examples
-            if examples == 1:
-                sums.left_out()
-                return
-            self._add(sums, found, batch.part(0, examples // 2), size)
-            self._add(sums, found, batch.part(examples // 2, examples), size)
+        except Exception:  # any row of the block may steer it, so nothing of it may show
+            self._add_apart(sums, found, batch, size, trusted)
+        else:
+            sums.add(*outcome, batch.examples)
+
+    def _add_apart(self, sums: _Sums, found: Found, batch: Batch, size: int, trusted: bool) -> None:
+        """Halves of a block that raised, down to the row that did it. If made-up rows raise on this way too,
+        no row did it, and all of them go through the model alone. An example is left out only if it fails
+        alone, so no other row and no state of ours bears on that."""
+        examples = batch.examples
+        if examples > 1 and (trusted or self._takes_made_up(found, batch, size)):
+            self._add(sums, found, batch.part(0, examples // 2), size, trusted=True)
+            self._add(sums, found, batch.part(examples // 2, examples), size, trusted=True)
             return
-        sums.add(*outcome, batch.examples)
+        for i in range(examples):
+            self._add_alone(sums, batch.part(i, i + 1))
+
+    def _add_alone(self, sums: _Sums, row: Batch) -> None:
+        try:
+            outcome = self._passed(self._one_by_one(""), row, 1)
+        except DeniableError:
+            raise
+        except Exception:  # this row may steer it
+            sums.left_out()
+        else:
+            sums.add(*outcome, 1)
+
+    def _takes_made_up(self, found: Found, like: Batch, size: int) -> bool:
+        """Whether a block of made-up rows goes through on this way, as it did when the way was tried."""
+        if found.run is alone or found.made is None:
+            return False
+        try:
+            self._pass(found, like.part(0, 0).filled(size, found.made), size)
+        except Exception:  # made-up rows: no row steers it
+            return False
+        return True
 
     def _passed(self, found: Found, batch: Batch, size: int) -> Passed:
         """Closed forms cover what they covered on generated inputs; a model that
         branches may still surprise."""
+        try:
+            return self._pass(found, batch, size)
+        except Uncovered:
+            return self._pass(self._one_by_one(""), batch, size)
+
+    def _pass(self, found: Found, batch: Batch, size: int) -> Passed:
+        """The one way that rows go through the model, in trials and in training."""
         kind = batch.device.type
         with torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext():
-            try:
-                is_filled = self._lot is not None and found.made is not None
-                return self._forgotten(found.run, batch.filled(size, found.made) if is_filled else batch)
-            except Uncovered:
-                return self._forgotten(alone, batch)
+            is_filled = self._lot is not None and found.made is not None
+            return self._forgotten(found.run, batch.filled(size, found.made) if is_filled else batch)
 
     def _forgotten(self, run: Pass, batch: Batch) -> Passed:
         """A pass after which the model holds nothing of its rows. One by one, it holds nothing of the row
         before."""
         attributes = self._attributes or Attributes.of(self._task.model)
         try:
-            self._work.room.begin()
-            return alone(self._work, batch, attributes) if run is alone else run(self._work, batch)
+            return alone(self._task, batch, attributes) if run is alone else run(self._task, batch)
         finally:
             attributes.restore()
 
@@ -324,6 +398,8 @@ class _Sums:
         """Whose terms are added where the parameter's sum will be."""
         self.norms: dict[str, list[Tensor]] = {group: [] for group in groups}
         self.losses: list[Tensor] = []
+        self.failed = 0
+        """Examples on which the model raised, also alone."""
 
     @cached_property
     def vectors(self) -> dict[str, Tensor]:
@@ -381,6 +457,7 @@ class _Sums:
 
     def left_out(self) -> None:
         """One example on which the model raised."""
+        self.failed += 1
         norm = self.like.new_full((1,), torch.inf, dtype=torch.float64)
         for parts in self.norms.values():
             parts.append(norm)

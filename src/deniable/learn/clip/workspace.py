@@ -3,41 +3,68 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 ALIGNED = 64
 """Bytes that processors load at once. PyTorch's own memory begins at multiples of it, and how a product is
 rounded may depend on that."""
 
+Bytes = NDArray[np.uint8]
+
 
 class Workspace:
     """Memory that one pass after another writes to: pages that are asked of the system for every pass cost
     more than what is computed there.
 
-    What a pass took is overwritten by the pass that begins next. Before the first `begin` all memory is new.
+    Nothing that somebody still holds is written again. Each piece is lent as an array of its own, and every
+    tensor made from it keeps that array alive: a view, what autograd saved for its way back, what the code of
+    a model or a criterion put away. Where such an array is still there when a pass begins, its place is left
+    out. So no caller has to know who else may hold a tensor. Each loan also has a storage of its own, so that
+    writing to one does not count as a change of another (autograd counts changes by storage).
     """
 
     def __init__(self) -> None:
-        self._block, self._taken = torch.empty(0, dtype=torch.uint8), 0
+        self._block, self._taken = _aligned(0), 0
+        self._loans: list[_Loan] = []
+        self._held: list[_Loan] = []
+        """What earlier passes took and somebody has not let go."""
 
     def begin(self) -> None:
-        """From here on nothing that was taken is needed any more."""
+        """Begin a pass, which writes where earlier passes wrote, as far as nobody holds it."""
         if self._taken > len(self._block):
-            self._block = self._block.new_empty(0)  # the old one goes before the new one comes
-            self._block = large(self._taken, self._block)
-        self._taken = 0
+            self._loans.clear()  # whoever holds some of the old block has it alone from here on
+            self._block = _aligned(0)  # the old one goes before the new one comes
+            self._block = _aligned(self._taken)
+        self._held = [loan for loan in self._loans if loan.array() is not None]
+        self._loans, self._taken = self._held.copy(), 0
 
     def take(self, shape: Sequence[int], like: Tensor) -> Tensor:
         """Memory for numbers of the kind of `like`, which hold anything."""
-        size, start = math.prod(shape) * like.element_size(), self._taken
-        self._taken += -(-size // ALIGNED) * ALIGNED
-        if like.device.type != "cpu" or self._taken > len(self._block):
+        if like.device.type != "cpu":
             return like.new_empty(shape)
-        return self._block[start : start + size].view(like.dtype).view(shape)
+        start = self._taken
+        stop = start + math.prod(shape) * like.element_size()
+        self._taken = -(-stop // ALIGNED) * ALIGNED
+        if stop > len(self._block) or any(loan.start < stop and start < loan.stop for loan in self._held):
+            return like.new_empty(shape)
+        array = self._block[start:stop]
+        self._loans.append(_Loan(start, stop, weakref.ref(array)))
+        return torch.from_numpy(array).view(like.dtype).view(tuple(shape))
+
+
+class _Loan(NamedTuple):
+    """A piece of the block, from byte `start` up to `stop`, as the array that it was lent as."""
+
+    start: int
+    stop: int
+    array: weakref.ref[Bytes]
 
 
 def large(size: int, like: Tensor) -> Tensor:
@@ -45,6 +72,10 @@ def large(size: int, like: Tensor) -> Tensor:
     pages, of which there are few, PyTorch for small ones."""
     if like.device.type != "cpu":
         return like.new_empty(size)
-    wide = np.empty(size * like.element_size() + ALIGNED, np.uint8)
-    start = -wide.ctypes.data % ALIGNED
-    return torch.from_numpy(wide[start : len(wide) - ALIGNED + start]).view(like.dtype)
+    return torch.from_numpy(_aligned(size * like.element_size())).view(like.dtype)
+
+
+def _aligned(size: int) -> Bytes:
+    memory = np.empty(size + ALIGNED, np.uint8)
+    start = -memory.ctypes.data % ALIGNED
+    return memory[start : start + size]

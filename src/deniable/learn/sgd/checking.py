@@ -68,6 +68,7 @@ def tried(run: DPSGD, data: Any, model: nn.Module | None) -> Checked:
         _refuse_own_weights(run, network, batches[0])
     if run.example is not None:
         _refuse_example(run, clipper, form)
+    _refuse_unused(run, run.training_clipper(network, clipper.ways), batches)
     return Checked(frozenset(shapes), clipper.ways, tuple(batches))
 
 
@@ -158,6 +159,17 @@ def _refuse_example(run: DPSGD, clipper: PerExample, form: RowForm) -> None:
             "The model or the criterion fails on the example, or its loss or gradient there is no finite "
             "number: rows like it would add nothing. Nothing was charged. Check the label, the words and the "
             "criterion."
+        )
+
+
+def _refuse_unused(run: DPSGD, clipper: PerExample, batches: list[Batch]) -> None:
+    """A clipper such as training has must use every made-up row, pass after pass: a fault of ours, or of the
+    model's code, would be charged in full and train on noise."""
+    bounds = dict(run.rule.bounds)
+    if any(clipper.rehearse(batch, lot=run.lot_of(), clip=bounds).raised for batch in batches):
+        raise InvalidParameter(
+            "Made-up rows of the declared form cannot be used in training, though the model takes them when "
+            "they are tried. Nothing was charged. If the model's own code raises nothing, please report this."
         )
 
 

@@ -261,6 +261,14 @@ class DPSGD:
         groups, microbatch = self.rule.groups, self.how.microbatch
         return PerExample(model, self.criterion, groups=groups, microbatch=microbatch, ways=ways, lot=lot)
 
+    def lot_of(self, ranks: int = 1) -> float:
+        """Examples that one of so many ranks expects in a pass; on a grid each example is a pass."""
+        return 1.0 if self.privacy.grid else self.plan.lot / ranks
+
+    def training_clipper(self, model: nn.Module, ways: Mapping[Shape, Found], ranks: int = 1) -> PerExample:
+        """What clips in training: it asks no trial of its own, and its passes have two sizes."""
+        return self.clipper(model, ways, None if self.privacy.grid else self.lot_of(ranks))
+
     # -------------------------------------------------------------------------------------------- running
 
     def error(self, confidence: float = 0.95) -> None:

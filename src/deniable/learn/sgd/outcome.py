@@ -14,6 +14,15 @@ FEW = (
     "are rows put together as the example says, are labels among the classes, can the data set be read, is n "
     "that of the data? Told from what was released, with its noise; the run is charged."
 )
+DIVERGED = (
+    "made-up rows have no finite gradient with these weights either, so the training has diverged, and the "
+    "rows of the data need not be the reason. The run is charged. Try a lower learning rate."
+)
+BROKEN = (
+    "the model fails on made-up rows too, so the rows of the data are not the reason. The run is charged, "
+    "and its weights are mostly noise. Look for what the model's own code raises. If it raises nothing, "
+    "please report this."
+)
 
 
 @dataclass

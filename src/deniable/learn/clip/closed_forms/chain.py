@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from torch.nn.modules import module as modules
 
 from deniable.learn.clip.closed_forms import taps
-from deniable.learn.clip.closed_forms.tape import Part, Tape, Uncovered
+from deniable.learn.clip.closed_forms.tape import Part, Saved, Tape, Uncovered
 
 
 class Link(Protocol):
@@ -110,19 +110,19 @@ class Linear:
     tape: Tape
     weight: Part
     bias: Part | None
-    x: Tensor = field(init=False)
+    x: Saved = field(init=False)
     fresh = back_fresh = True
 
     def forward(self, x: Tensor, fresh: bool) -> Tensor:
         self.tape.expect(x)
-        self.x = x
+        self.x = Saved(x)
         if self.bias is None or x.dim() != 2:
             return F.linear(x, self.weight.value, None if self.bias is None else self.bias.value)
         out = self.tape.room.take((len(x), len(self.weight.value)), x)
         return torch.addmm(self.bias.value, x, self.weight.value.t(), out=out)
 
     def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:
-        return taps.linear_back(self.tape, self.weight, self.bias, self.x, g, deeper)
+        return taps.linear_back(self.tape, self.weight, self.bias, self.x.read(), g, deeper)
 
 
 @dataclass
@@ -131,19 +131,21 @@ class Convolution:
     weight: Part
     bias: Part | None
     geometry: tuple[Any, ...]
-    kept: tuple[Tensor, Tensor] = field(init=False)
+    kept: tuple[Saved, Tensor] = field(init=False)
+    """The input and the kernel."""
     fresh = back_fresh = True
 
     def forward(self, x: Tensor, fresh: bool) -> Tensor:
         if x.dim() != 4:
             raise Uncovered("a convolution's input has no axis of examples")
         self.tape.expect(x)
-        out, *tensors = taps.convolve(x, self.weight, self.bias, *self.geometry)
-        self.kept = tensors[0], tensors[1]
+        out, x, kernel = taps.convolve(x, self.weight, self.bias, *self.geometry)
+        self.kept = Saved(x), kernel
         return out
 
     def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:
-        return taps.convolve_back(self.tape, self.weight, self.bias, g, deeper, *self.kept, *self.geometry)
+        x, kernel = self.kept[0].read(), self.kept[1]
+        return taps.convolve_back(self.tape, self.weight, self.bias, g, deeper, x, kernel, *self.geometry)
 
 
 @dataclass
@@ -154,15 +156,16 @@ class Inplace:
     value: Callable[..., Tensor]
     slope: Callable[..., Tensor]
     """From the gradient and the result; `grad_input` is where it goes."""
-    out: Tensor = field(init=False)
+    out: Saved = field(init=False)
     fresh = back_fresh = False
 
     def forward(self, x: Tensor, fresh: bool) -> Tensor:
-        self.out = self.value(x, out=x if fresh else None)
-        return self.out
+        out = self.value(x, out=x if fresh else None)
+        self.out = Saved(out)
+        return out
 
     def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:
-        return self.slope(g, self.out, grad_input=g if fresh else torch.empty_like(g))
+        return self.slope(g, self.out.read(), grad_input=g if fresh else torch.empty_like(g))
 
 
 @dataclass
@@ -170,18 +173,19 @@ class Pool:
     """The largest number of each window."""
 
     settings: tuple[Any, ...]
-    x: Tensor = field(init=False)
+    x: Saved = field(init=False)
     places: Tensor = field(init=False)
     fresh = back_fresh = True
 
     def forward(self, x: Tensor, fresh: bool) -> Tensor:
         out: Tensor
         out, self.places = torch.ops.aten.max_pool2d_with_indices(x, *self.settings)
-        self.x = x
+        self.x = Saved(x)
         return out
 
     def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:
-        gx: Tensor = torch.ops.aten.max_pool2d_with_indices_backward(g, self.x, *self.settings, self.places)
+        x = self.x.read()
+        gx: Tensor = torch.ops.aten.max_pool2d_with_indices_backward(g, x, *self.settings, self.places)
         return gx
 
 

@@ -27,6 +27,25 @@ class Reordered(Uncovered):
         super().__init__("examples are put into an order of the model's own")
 
 
+class Saved:
+    """A tensor that is needed later as it is now. Tensors count how often they were changed in place, and
+    what was changed in between is not used: the caller falls back, as it does for what is not covered."""
+
+    __slots__ = ("_tensor", "_version")
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor, self._version = tensor, _version(tensor)
+
+    def read(self) -> Tensor:
+        if _version(self._tensor) != self._version:
+            raise Uncovered("a tensor that the way back needs was overwritten")
+        return self._tensor
+
+
+def _version(tensor: Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version
+
+
 @dataclass(frozen=True)
 class ParameterKey:
     """A parameter, or some of its rows (attention packs three matrices), in the layout its taps sum in.
@@ -86,6 +105,8 @@ class Tape:
     examples: int
     multiplicity: int = 1
     uses: dict[ParameterKey, list[One]] = field(default_factory=dict)
+    saved: list[Saved] = field(default_factory=list)
+    """The tensors of all terms."""
     names: dict[int, str] = field(default_factory=dict)
     for_all: set[str] = field(default_factory=set)
     """Tables of which rows are looked up for all examples at once."""
@@ -125,10 +146,13 @@ class Tape:
     def write(self, part: Part, term: One) -> None:
         if part.key is not None:
             self.uses.setdefault(part.key, []).append(term)
+            self.saved.extend(Saved(value) for value in vars(term).values() if isinstance(value, Tensor))
 
     @torch.no_grad()
     def terms(self) -> dict[ParameterKey, Term]:
         """One term per key; keys of one parameter must not overlap."""
+        for value in self.saved:
+            value.read()
         for name in {key.name for key in self.uses}:
             _disjoint(key for key in self.uses if key.name == name)
         return {

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from torch import Tensor
 
 from deniable.learn.clip.batch import Batch
-from deniable.learn.clip.passes import Pass, Passed, Task, alone
+from deniable.learn.clip.passes import Pass, Passed, Task
 from deniable.learn.clip.trials.generated import WIDE, Draw, drawn, exchanged, made_batch, with_targets_of
 from deniable.learn.clip.trials.probe import (
     DRAWS,
@@ -39,8 +39,6 @@ def same_alone(task: Task, run: Pass, like: Batch, sizes: Iterable[int]) -> bool
 
     A near-tie of a maximum may go two ways by rounding; only what differs in every draw is a difference.
     """
-    if run is alone:
-        return True
     tries = [(size, turn) for size in sizes for turn in range(batches_for(size))]
     with restored(task.model), forked(like), still(task.model):
         return all(
@@ -66,8 +64,6 @@ def _agrees(task: Task, run: Pass, like: Batch, size: int, turn: int, seed: int)
 def still_alone(task: Task, run: Pass, like: Batch, size: int, seed: int) -> bool:
     """The same in the middle of a run, at about the price of a step: two rows, the first or the last among
     them, in one batch of others. The seed decides which rows, and how far from 0 the others are."""
-    if run is alone:
-        return True
     chance = random.Random(seed)
     picks = {chance.choice((0, size - 1)), chance.randrange(size)}
     wide = chance.choice((None, *WIDE))
@@ -96,12 +92,15 @@ def _unmoved(task: Task, run: Pass, own: Batch, others: Batch, picks: set[int]) 
     """Whether these rows have among `others` the gradients that they have alone, of which one row's at a time
     is held."""
     rows = sorted(picks)
+    batch = exchanged(own, others, rows)
     try:
-        outcome = run(task, exchanged(own, others, rows))
+        run(task, batch)  # almost every pass of a run has one before it, which may have left something behind
+        outcome = run(task, batch)
     except Exception:
         if others is own:
             raise
-        return True  # the model takes no such numbers
+        run(task, own)  # raises unless it was those numbers that the model does not take
+        return True
     return all(_same_row(task, outcome, i, row_gradients(task, own, i)) for i in rows)
 
 

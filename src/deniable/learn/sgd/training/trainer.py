@@ -30,7 +30,7 @@ from deniable.learn.sgd.correlated import CorrelatedNoise
 from deniable.learn.sgd.data import views
 from deniable.learn.sgd.data.rows import Lot, Positions, Rows
 from deniable.learn.sgd.noise import COUNTED, count_deviation, gaussians, noisy_mean
-from deniable.learn.sgd.outcome import FEW, History, Trained, Usable
+from deniable.learn.sgd.outcome import BROKEN, DIVERGED, FEW, History, Trained, Usable
 from deniable.learn.sgd.sampling.draws import Allocation, allocated, drawn, positions_in
 from deniable.loss import Loss
 from deniable.mechanism import Random
@@ -128,9 +128,8 @@ class Trainer:
         self.run, self.rng, self.model, self.optimizer = run, rng, model, optimizer
         self.taken, self.history, self.bounds = 0, History(), dict(run.rule.bounds)
         self.seen: list[tuple[Tensor, Tensor]] = []
-        self._lot = run.plan.lot / ranks
-        own_lot = None if run.privacy.grid else self._lot  # on a grid each example is a block
-        self._clipper = run.clipper(model, ways=run.checked.ways, lot=own_lot)
+        self._lot = run.lot_of(ranks)
+        self._clipper = run.training_clipper(model, run.checked.ways, ranks)
         self._named = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._groups = run.groups
         self._state = _State.of(model)
@@ -141,6 +140,10 @@ class Trainer:
         self._average = (
             None if run.learning.average is None else {n: p.detach().clone() for n, p in self._named.items()}
         )
+        for (
+            like
+        ) in run.checked.made:  # trials were on a clipper of the same kind; this is the one that trains
+            self._clipper.again(like, lot=self._lot, seed=0)
 
     @classmethod
     def fresh(cls, run: DPSGD, rng: Random, *, ranks: int = 1) -> Trainer:
@@ -182,7 +185,6 @@ class Trainer:
             for batch in lot:
                 for part in self._parts(batch.to(self.run.device)):
                     self._add(sums, part)
-        self._state.restore()
         sums.total = {
             group: self._rounded(sums.total.get(group), names) for group, names in self._groups.items()
         }
@@ -215,6 +217,8 @@ class Trainer:
             else:
                 sums.seen.append((torch.zeros(1), torch.tensor([torch.inf])))
             return
+        finally:
+            self._state.restore()  # what the model's code thawed for one row must not stop the others
         for group, vector in gradients.vectors.items():
             grid = self.run.grids.get(group)
             if grid is None:
@@ -354,13 +358,21 @@ class Trainer:
         return gradient
 
     def try_again(self) -> None:
-        """At some random steps: are gradients in a batch still those of rows alone?"""
+        """At some random steps: are gradients in a batch still those of rows alone, and can rows be used at
+        all? Only made-up rows and released weights are looked at, so what is found may show."""
         probes = self.run.checked.made
         if self.taken < self.next_trial or not probes or self.run.privacy.grid:
             return
         self.next_trial = next_trial(self.taken, self.rng)
         like = probes[self.rng.uniform_integers(len(probes))]
         self._clipper.again(like, lot=self._lot, seed=self.rng.uniform_integers(1 << 31))
+        if self._clipper.rehearse(like, lot=1, clip=dict(self.bounds)).raised:
+            raise InvalidQuery(
+                f"At step {self.taken:,} the model fails on made-up rows, one at a time too, so no row of "
+                "the data can be used from here on. The steps up to this one are spent, and this one used "
+                "no row. No row of the data is the reason. Close the run, and check the model and its "
+                "learning rate."
+            )
 
     def walk(self, rows: Rows) -> None:
         """Draw a lot and take a step on it."""
@@ -391,8 +403,18 @@ class Trainer:
         """How many rows counted; a warning is logged where they were few in the whole run."""
         usable = self._usable()
         if usable is not None and usable.few and self.taken == self.run.plan.steps:
-            LOG.warning("%s: %s", usable, FEW)
+            LOG.warning("%s: %s", usable, self._reason_for_few())
         return usable
+
+    def _reason_for_few(self) -> str:
+        """Why few rows were usable, as far as released weights and made-up rows can tell."""
+        bounds, probes = dict(self.bounds), self.run.checked.made
+        rehearsals = [self._clipper.rehearse(like, lot=self._lot, clip=bounds) for like in probes]
+        if any(rehearsal.raised for rehearsal in rehearsals):
+            return BROKEN
+        if rehearsals and not any(rehearsal.finite for rehearsal in rehearsals):
+            return DIVERGED
+        return FEW
 
     def _usable(self) -> Usable | None:
         """From released counts alone."""
