@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
+from torch.nn.utils import parametrize
 
 from deniable.accounting.radius.robustness import ROUNDED
 from deniable.errors import InvalidParameter
@@ -86,23 +90,20 @@ def test_looks_stop_with_a_bank_too() -> None:
     assert all(one.holds is not None or one.samples == 10_100 for one in answers)
 
 
-def test_no_bank_outlives_a_call_and_every_call_draws_its_own() -> None:
+def test_no_bank_outlives_a_call_and_every_call_draws_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that is returned or kept holds noise: an input can only be made to fit what one has seen."""
-    drawn: list[np.ndarray] = []
-    model = network("linear")
-    model.register_forward_hook(lambda *_: None)
+    noises: list[np.ndarray] = []
+    fresh = bank._Run._bank
 
-    class Watched(nn.Linear):
-        def forward(self, batch: torch.Tensor) -> torch.Tensor:
-            drawn.append(batch.numpy().copy())
-            return super().forward(batch)
+    def watched(self: bank._Run, rows: int) -> torch.Tensor:
+        made = fresh(self, rows)
+        noises.append(made.numpy().copy())
+        return made
 
-    watched = Watched(64, 16)
-    watched.load_state_dict(model[1].state_dict())
-    smoothed = Smoothed(nn.Sequential(model[0], watched, *model[2:]), Gaussian(0.5), classes=4)
+    monkeypatch.setattr(bank._Run, "_bank", watched)
+    smoothed = Smoothed(network("linear"), Gaussian(0.5), classes=4)
     for _ in range(2):
         certify_with_bank(smoothed, pictures("linear"), Sampling(choosing=5, samples=60))
-    noises = [batch for batch in drawn if len(batch) == 65]
     assert len(noises) == 2
     assert np.isin(noises[0], noises[1]).mean() < 0.01
     assert not any(isinstance(value, torch.Tensor) for value in vars(smoothed).values())
@@ -158,7 +159,10 @@ def test_an_input_made_with_the_bank_would_be_certified_wrongly_and_is_not() -> 
         )
         with torch.inference_mode():
             voted = waves(torch.from_numpy(made + noise)).argmax(1).numpy()
-        known += certified_from(rule, smoothed.tally(voted[:100]), smoothed.tally(voted[100:])).radius > 0
+        about = smoothed.circumstances(made, smoothed.poll(made))
+        known += (
+            certified_from(rule, smoothed.tally(voted[:100]), smoothed.tally(voted[100:]), about).radius > 0
+        )
         fresh += smoothed.certify(made, plan).radius > 0
     assert (known, fresh) == (8, 0)
 
@@ -171,7 +175,9 @@ def test_a_bank_is_never_exact_and_refuses_what_it_cannot_do() -> None:
     sure = next(i for i, one in enumerate(answers) if one.radius > 0)
     assert whole.certificate(pixels[sure], answers[sure]).precision == ROUNDED
     assert "noise bank" in " ".join(whole.certificate(pixels[sure], answers[sure]).assumptions)
-    with pytest.raises(InvalidParameter, match=r"Expected an nn\.Sequential that begins"):
+    with pytest.raises(
+        InvalidParameter, match=r"Expected an nn\.Sequential \(no class derived from it\) that begins"
+    ):
         certify_with_bank(
             Smoothed(nn.Sequential(nn.ReLU(), nn.Linear(64, 4)), Gaussian(1), classes=4), pictures("linear")
         )
@@ -180,3 +186,116 @@ def test_a_bank_is_never_exact_and_refuses_what_it_cannot_do() -> None:
     with pytest.raises(InvalidParameter, match="Expected noise that can be drawn"):
         certify_with_bank(Smoothed(model, Ablation(3, 64), classes=4), pictures("linear"))
     assert certify_with_bank(whole, []) == []
+
+
+# ------------------------------------------------------------------------------------------------ another function
+
+
+class Reversed(nn.Sequential):
+    """A class derived from nn.Sequential that computes something else."""
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        return -super().forward(batch)
+
+
+class Doubled(nn.Linear):
+    """A layer that is not what its base class is."""
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        return super().forward(batch).square()
+
+
+class Negative(nn.Module):
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        return -weight
+
+
+def turned(change: Callable[[nn.Sequential], nn.Module | None]) -> nn.Module:
+    model = network("linear")
+    return change(model) or model
+
+
+def hide_forward(model: nn.Sequential) -> None:
+    model.forward = lambda batch: -nn.Sequential.forward(model, batch)  # type: ignore[method-assign]
+
+
+def hide_layer(model: nn.Sequential) -> None:
+    model[1].forward = lambda batch: nn.Linear.forward(model[1], batch).square()
+
+
+TURNED: dict[str, Callable[[nn.Sequential], Any]] = {
+    "a class derived from it": lambda model: Reversed(*model),
+    "a layer derived from another": lambda model: nn.Sequential(model[0], Doubled(64, 16), *model[2:]),
+    "a hook": lambda model: model.register_forward_hook(lambda *said: -said[2]) and None,
+    "an early hook": lambda model: (
+        model.register_forward_pre_hook(lambda *said: (said[1][0].abs(),)) and None
+    ),
+    "a hook of a layer": lambda model: (
+        model[1].register_forward_hook(lambda *said: said[2].square()) and None
+    ),
+    "an early hook with names": lambda model: (
+        model[1].register_forward_pre_hook(lambda *said: ((said[1][0].abs(),), {}), with_kwargs=True) and None
+    ),
+    "a forward of its own": hide_forward,
+    "a layer's forward of its own": hide_layer,
+    "a parametrisation": lambda model: (
+        parametrize.register_parametrization(model[1], "weight", Negative()) and None
+    ),
+    "a flattened batch": lambda model: nn.Sequential(nn.Flatten(0), nn.Unflatten(0, (-1, 64)), *model[1:]),
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_a_bank_never_certifies_another_function_than_the_model(name: str) -> None:
+    model = turned(TURNED[name])
+    smoothed = Smoothed(model, Gaussian(0.05), classes=4, batch=50, rng=SeededRandom(1))
+    with pytest.raises(InvalidParameter, match=r"Certify without a bank|Nothing was certified"):
+        certify_with_bank(smoothed, pictures("linear"), PLAN)
+
+
+def test_a_global_hook_closes_the_bank() -> None:
+    smoothed = Smoothed(network("linear"), Gaussian(0.5), classes=4, batch=50, rng=SeededRandom(1))
+    handle = register_module_forward_hook(lambda *said: None)
+    try:
+        with pytest.raises(InvalidParameter, match="without hooks"):
+            certify_with_bank(smoothed, pictures("linear"), PLAN)
+    finally:
+        handle.remove()
+    assert len(certify_with_bank(smoothed, pictures("linear"), PLAN)) == 6
+
+
+def test_the_two_parts_are_compared_with_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no rule about types foresees is found by running both: here a front that is not affine."""
+    monkeypatch.setattr(bank, "AFFINE", (*bank.AFFINE, nn.ReLU))
+    smoothed = Smoothed(network("linear"), Gaussian(0.5), classes=4, batch=50, rng=SeededRandom(1))
+    with pytest.raises(InvalidParameter, match="gives other scores than without"):
+        certify_with_bank(smoothed, pictures("linear"), PLAN)
+
+
+def test_later_layers_of_any_kind_vote_as_in_the_model() -> None:
+    model = network("linear")
+    model[3].register_forward_hook(lambda *said: -said[2])
+    smoothed = Smoothed(model, Gaussian(0.05), classes=4, batch=50, rng=SeededRandom(1))
+    answers = certify_with_bank(smoothed, pictures("linear"), PLAN)
+    assert [answer.votes.label for answer in answers] == [
+        answer.votes.label for answer in smoothed.certify_all(pictures("linear"), PLAN)
+    ]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_both_doors_refuse_inputs_that_are_no_numbers(bad: float) -> None:
+    smoothed = Smoothed(network("linear"), Gaussian(0.5), classes=4, batch=50, rng=SeededRandom(1))
+    images = pictures("linear")
+    images[4, 3] = bad
+    doors: list[Callable[[], Any]] = [
+        lambda: smoothed.certify(images[4]),
+        lambda: certify_with_bank(smoothed, images, PLAN),
+        lambda: smoothed.certify_all(images, PLAN),
+    ]
+    for door in doors:
+        with pytest.raises(InvalidParameter, match="finite numbers in the input"):
+            door()
+    with pytest.raises(InvalidParameter, match="one shape and type"):
+        certify_with_bank(smoothed, [images[0], images[1].astype(np.float64)], PLAN)
+    with pytest.raises(InvalidParameter, match="float16"):
+        certify_with_bank(smoothed, pictures("linear").astype(np.float16), PLAN)

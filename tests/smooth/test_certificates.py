@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deniable.accounting.radius.robustness import RadiusCertificate, verify_radius
+from deniable.accounting.radius.robustness import Isolation, RadiusCertificate, verify_radius
 from deniable.errors import InvalidCertificate, InvalidParameter
 from deniable.randomness import SeededRandom
 from deniable.smooth import (
@@ -44,7 +44,28 @@ BLANK = certificate(Ablation(2, 9), np.zeros(9), 0.5)
 def test_a_certificate_is_read_and_verified(one: RadiusCertificate) -> None:
     again = RadiusCertificate.from_json(one.to_json())
     assert again == one
-    assert one.radius <= verify_radius(again) < one.radius * (1 + 1e-5)
+    assert verify_radius(again) == one.radius
+    again = replace(again, radius=one.radius * (1 + 1e-5) + one.noise.integer)
+    with pytest.raises(InvalidCertificate, match="do not certify it"):
+        verify_radius(again)
+
+
+OLD = sorted((Path(__file__).parent / "written_by_0_2_0").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", OLD, ids=lambda path: path.stem)
+def test_certificates_that_0_2_0_wrote_are_still_verified(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    certificate = RadiusCertificate.from_json(text)
+    assert certificate.to_json() == text
+    assert verify_radius(certificate) >= certificate.radius
+    assert certificate.evaluation.isolation is Isolation.UNCHECKED
+
+
+def test_an_old_certificate_is_verified_with_a_word_about_what_was_not_checked() -> None:
+    assert len(OLD) == 15
+    said = " ".join(run("verify", str(OLD[0])).stdout.split())
+    assert "does not say whether the classifier answers each input on its own" in said
 
 
 def changed(one: RadiusCertificate, **changes: Any) -> str:
@@ -56,7 +77,7 @@ def changed(one: RadiusCertificate, **changes: Any) -> str:
     [
         (REAL, {"radius": REAL.radius * 1.0001}, "do not follow"),
         (REAL, {"precision": "exact"}, "precision or its assumptions do not follow"),
-        (REAL, {"fixed": True}, "but its counts|verified"),
+        (REAL, {"fixed": True}, "do not certify"),
         (WHOLE, {"bank": True}, "precision or its assumptions do not follow"),
         (REAL, {"assumptions": []}, "precision or its assumptions do not follow"),
         (REAL, {"alpha": 0.01}, "do not follow"),
@@ -90,7 +111,7 @@ def test_what_flatters_or_means_nothing_is_refused(
 
 def test_a_longer_radius_told_in_all_its_fields_is_refused() -> None:
     longer = replace(REAL, radius=REAL.radius * 1.0001)
-    with pytest.raises(InvalidCertificate, match="but its counts certify"):
+    with pytest.raises(InvalidCertificate, match="its counts do not certify it"):
         verify_radius(RadiusCertificate.from_json(longer.to_json()))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
-from deniable.accounting.radius.robustness import EXACT, ROUNDED
+from deniable.accounting.radius.robustness import EXACT, ROUNDED, RadiusCertificate, verify_radius
 from deniable.errors import DataError, InvalidParameter
 from deniable.randomness import SecureRandom, SeededRandom
 from deniable.smooth import (
@@ -35,6 +36,11 @@ QUICK = Sampling(choosing=50, samples=2000)
 
 def smoothed(classifier: Any, noise: InputNoise, seed: int = 1, **options: Any) -> Smoothed:
     return Smoothed(classifier, noise, rng=SeededRandom(seed), **options)
+
+
+def emptied(queue: SimpleQueue[Any]) -> list[Any]:
+    """What a classifier has put there: a list of its own would be a memory, and is refused."""
+    return [queue.get() for _ in range(queue.qsize())]
 
 
 @pytest.mark.parametrize(
@@ -71,15 +77,12 @@ def test_ablated_pixels_certify_a_number_of_changed_pixels() -> None:
 
 
 def test_several_releases_stand_side_by_side() -> None:
-    shapes = []
-
     def mean(copies: NDArray[Any]) -> NDArray[np.int64]:
-        shapes.append(copies.shape[1:])
+        assert copies.shape[1:] == (2, 2)
         return (copies.mean(axis=1)[:, 0] > 0).astype(np.int64)
 
     both = Releases((Gaussian(1), Gaussian(1)))
     answer = smoothed(mean, both, classes=2).certify(np.array([1.0, 0.0]))
-    assert shapes[0] == (2, 2)
     assert 0.9 < answer.radius < 1, "The mean of two copies has σ/√2, and so has their loss: tight again."
 
 
@@ -99,7 +102,8 @@ def test_torch_modules_estimators_and_functions_agree() -> None:
         (lambda batch: (estimator.decision_function(batch) > 0).astype(int), {"classes": 2}),
     )
     found = [smoothed(model, Gaussian(0.5), **options).certify(points[0], QUICK) for model, options in models]
-    assert found[0] == found[1] == found[2] == found[3]
+    alike = [(answer.label, answer.radius, answer.votes) for answer in found]
+    assert alike[0] == alike[1] == alike[2] == alike[3]
     assert found[0].label == int(labels[0])
 
 
@@ -108,7 +112,7 @@ def test_a_module_is_evaluated_as_in_use_and_left_as_it_was() -> None:
     model.train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     one = smoothed(model, Gaussian(0.1), classes=2)
-    assert one.steady(np.zeros(2, np.float32)), "Dropout or batch statistics were at work."
+    assert one.poll(np.zeros(2, np.float32)).fixed, "Dropout or batch statistics were at work."
     assert all(part.training for part in model.modules())
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
 
@@ -148,17 +152,20 @@ def test_labels_come_from_many_classes_by_the_bounding_sample() -> None:
     assert answer.radius < 1
 
 
-def test_every_noisy_input_is_evaluated_in_one_way_under_integer_noise() -> None:
-    rows: list[int] = []
+def test_every_noisy_input_is_evaluated_in_batches_of_one_size() -> None:
+    rows: SimpleQueue[int] = SimpleQueue()
 
     def watched(batch: NDArray[Any]) -> NDArray[np.int64]:
-        rows.append(len(batch))
+        rows.put(len(batch))
         assert batch.dtype == np.float32
         return wall(0.5)(batch)
 
     one = Smoothed(watched, IntegerGaussian(64), classes=2, batch=128, scale=255)
-    one.certify(np.array([0, 1], np.uint8), Sampling(choosing=10, samples=301))
-    assert set(rows) == {128}
+    x = np.array([0, 1], np.uint8)
+    one.poll(x)
+    emptied(rows)
+    one.certify(x, Sampling(choosing=10, samples=301))
+    assert set(emptied(rows)) == {128}
 
 
 def test_exact_is_said_only_of_integers_in_steady_batches_without_a_bank() -> None:
@@ -171,22 +178,13 @@ def test_exact_is_said_only_of_integers_in_steady_batches_without_a_bank() -> No
     real = smoothed(model, Gaussian(16 / 255), classes=3)
     assert real.certificate(image, real.certify(image, QUICK)).precision == ROUNDED
 
-    calls = np.zeros(1)
-
-    def drifting(batch: NDArray[Any]) -> NDArray[Any]:
-        calls[0] += 1
-        return np.stack(
-            [np.full(len(batch), calls[0]), batch.reshape(len(batch), -1).sum(axis=1) * 0], axis=1
-        )
-
     def placed(batch: NDArray[Any]) -> NDArray[Any]:
         scores = np.zeros((len(batch), 2))
         scores[:, 0] = 1 + 1e-12 * np.arange(len(batch))
         return scores
 
-    for unsteady in (drifting, placed):
-        one = smoothed(unsteady, IntegerGaussian(16), classes=2, scale=255, batch=100)
-        assert one.certificate(pixels, one.certify(pixels, QUICK)).precision == ROUNDED
+    one = smoothed(placed, IntegerGaussian(16), classes=2, scale=255, batch=100)
+    assert one.certificate(pixels, one.certify(pixels, QUICK)).precision == ROUNDED
 
 
 def test_wrong_inputs_and_outputs_are_told() -> None:
@@ -210,17 +208,21 @@ def test_wrong_inputs_and_outputs_are_told() -> None:
 
 
 def test_noise_is_fresh_for_every_input_and_generator() -> None:
-    seen: list[NDArray[Any]] = []
+    seen: SimpleQueue[NDArray[Any]] = SimpleQueue()
 
     def keep(batch: NDArray[Any]) -> NDArray[np.int64]:
-        seen.append(batch.copy())
+        seen.put(batch.copy())
         return np.zeros(len(batch), np.int64)
 
-    one = Smoothed(keep, Gaussian(1), classes=2, rng=SecureRandom())
+    one, two = (Smoothed(keep, Gaussian(1), classes=2, batch=25, rng=SecureRandom()) for _ in range(2))
     x = np.zeros(3)
+    for smoothed in (one, two):
+        smoothed.poll(x)
+    emptied(seen)
     one.certify_all([x, x], Sampling(choosing=5, samples=20))
-    Smoothed(keep, Gaussian(1), classes=2).certify(x, Sampling(choosing=5, samples=20))
-    drawn = np.concatenate(seen)
+    two.certify(x, Sampling(choosing=5, samples=20))
+    drawn = np.concatenate(emptied(seen)[::2])  # after each batch of votes that of the trial is asked again
+    assert drawn.shape == (75, 3)
     assert len(np.unique(drawn)) == drawn.size
 
 
@@ -230,3 +232,65 @@ def test_norms_are_those_asked_for() -> None:
     wide = smoothed(wall(1.5), Gaussian(1), classes=2, norm=math.inf).certify(x, QUICK)
     assert wide.norm == math.inf
     assert wide.radius == pytest.approx(plain.radius / 10, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "noise", [Gaussian(1e38), Laplace(1e38), Uniform(3e37), Gaussian(1e-40), Uniform(1e-35)], ids=str
+)
+def test_noise_that_the_type_of_the_input_cannot_hold_is_refused(noise: InputNoise) -> None:
+    one = smoothed(wall(1), noise, classes=2)
+    with pytest.raises(InvalidParameter, match="float32 can hold beside numbers up to 2"):
+        one.certify(np.array([1, 2], np.float32))
+    assert one.certify(np.array([1, 2], np.float64), QUICK).samples == 2050
+    both = smoothed(wall(1), Releases((noise, noise)), classes=2)
+    with pytest.raises(InvalidParameter, match="Nothing was certified"):
+        both.certify(np.array([1, 2], np.float32))
+
+
+def test_inputs_of_types_without_a_theorem_are_refused() -> None:
+    for x in (
+        np.zeros(2, np.float16),
+        np.zeros(2, np.longdouble),
+        np.zeros(2, complex),
+        np.zeros(2, bool),
+        np.zeros(0, np.float32),
+        np.array(["a"]),
+        np.array([None]),
+        torch.zeros(2, dtype=torch.bfloat16),
+        torch.zeros(2, dtype=torch.float16),
+    ):
+        with pytest.raises(InvalidParameter, match="Nothing was certified"):
+            smoothed(wall(1), Gaussian(1), classes=2).certify(x)
+    for far in (np.array([2**64 - 1, 0], np.uint64), np.array([-(2**63)]), np.array([2**30 + 1])):
+        with pytest.raises(InvalidParameter, match="whole numbers up to"):
+            smoothed(wall(1), IntegerGaussian(4), classes=2).certify(far)
+    with pytest.raises(InvalidParameter, match="finite scale"):
+        smoothed(wall(1), IntegerGaussian(4), classes=2, scale=math.inf)
+
+
+def test_votes_from_scores_that_are_no_numbers_abstain() -> None:
+    def gaps(batch: NDArray[Any]) -> NDArray[Any]:
+        scores = np.stack([batch[:, 0], -batch[:, 0]], axis=1)
+        scores[np.abs(batch[:, 1]) > 2] = math.nan
+        return scores
+
+    sure = smoothed(gaps, Gaussian(1), classes=2).certify(np.array([9.0, 0.0]), QUICK)
+    nans = sum(sure.votes.counts) - sure.votes.counts[0]
+    assert sure.label == 0
+    assert len(sure.votes.counts) == 3, "The last count is of copies without scores."
+    assert 40 < nans == sure.votes.counts[2] < 160
+    whole = smoothed(wall(9), Gaussian(1), classes=2).certify(np.array([0.0, 0.0]), QUICK)
+    assert len(whole.votes.counts) == 2
+    assert 0 < sure.radius < 2 < whole.radius, "Copies without scores count against the class."
+    lost = smoothed(gaps, Gaussian(1), classes=2)
+    answer = lost.certify(np.array([9.0, 9.0]), QUICK)
+    assert answer.abstained
+    assert answer.radius == 0
+    assert lost.predict(np.array([9.0, 9.0])) is None
+    assert lost.counts(np.array([9.0, 9.0]), 100).tolist() == [0, 0]
+    written = smoothed(gaps, Gaussian(1), classes=2)
+    x = np.array([9.0, 0.0])
+    certificate = written.certificate(x, written.certify(x, QUICK))
+    assert verify_radius(RadiusCertificate.from_json(certificate.to_json())) >= certificate.radius
+    with pytest.raises(InvalidParameter, match="nothing to write"):
+        lost.certificate(np.array([9.0, 9.0]), answer)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from deniable import accounting, numbers
-from deniable.accounting.radius.robustness import RadiusCertificate, is_radius, verify_radius
+from deniable.accounting.radius.robustness import Isolation, RadiusCertificate, is_radius, verify_radius
 from deniable.accounting.runs.noisy_run import NoisyRun
 from deniable.cli import show
 from deniable.cli.door import door
@@ -119,16 +119,22 @@ def verify(
 
 def _verify_radius(text: str, json: bool) -> None:
     claim = RadiusCertificate.from_json(text)
-    again = verify_radius(claim)
+    radius = verify_radius(claim)
     if json:
-        show.as_json({"valid": True, "claimed": claim.to_dict(), "recomputed": {"radius": again}})
+        show.as_json({"valid": True, "claimed": claim.to_dict(), "recomputed": {"radius": radius}})
         return
     votes = claim.votes
     show.heading(f"Valid: class {votes.label} is certain for {claim.unit} ({claim.precision})")
     show.say(
-        f"Computed again from {sum(votes.counts):,} votes, {votes.counts[votes.label]:,} for the class: "
-        f"radius {numbers.down(again, 6)} at α = {number(votes.looks.alpha)}.",
+        f"Checked with {sum(votes.counts):,} votes, {votes.counts[votes.label]:,} for the class: the radius "
+        f"{numbers.down(radius, 6)} holds at α = {number(votes.looks.alpha)}.",
         f"Noise: {claim.noise}. Model: {claim.evaluation.model[:16]}. Input: {claim.input[:16]}.",
         "It rests on:",
     )
     show.bullets(claim.assumptions)
+    if claim.evaluation.isolation is Isolation.UNCHECKED:
+        show.say(
+            "This certificate is of an older form (version 0.2.0), which does not say whether the classifier "
+            "answers each input on its own. If it mixes the inputs of a batch, the radius is not true: "
+            "certify it again."
+        )

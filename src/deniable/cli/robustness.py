@@ -212,7 +212,7 @@ def _noise(
 
 
 def _classes(network: Any, image: NDArray[Any], device: str) -> int:
-    from deniable.smooth.modules import ModuleClassifier
+    from deniable.smooth.models.modules import ModuleClassifier
 
     scores = ModuleClassifier(network, 2, device).outputs(image.astype(np.float32)[None])
     if scores.ndim != 2 or scores.shape[1] < 2:

@@ -21,7 +21,7 @@ from torch.nn import functional
 from deniable.accounting.radius.votes import DEFAULT_ALPHA
 from deniable.errors import InvalidParameter
 from deniable.smooth.draws import noise_of
-from deniable.smooth.modules import ModuleClassifier
+from deniable.smooth.models.modules import ModuleClassifier
 from deniable.smooth.smoothed import Certified, Smoothed, Watch, watched
 from deniable.smooth.training import projected, unit
 from deniable.smooth.validity import Validity

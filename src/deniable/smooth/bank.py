@@ -14,20 +14,25 @@ another process or used again.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from torch.nn.modules import module as module_hooks
 
+from deniable.accounting.radius.robustness import Isolation
 from deniable.errors import InvalidParameter
+from deniable.randomness import SecureRandom
 from deniable.smooth.decision import OPEN, Sampling, StoppingRule
-from deniable.smooth.draws import check_input, noise_of
-from deniable.smooth.modules import ModuleClassifier
+from deniable.smooth.draws import noise_of, read_input
+from deniable.smooth.models.classifiers import labels
+from deniable.smooth.models.isolation import differ
+from deniable.smooth.models.modules import ModuleClassifier, to_numpy
+from deniable.smooth.models.protocol import Outputs
 from deniable.smooth.smoothed import Certified, Smoothed, Watch, certified_from, stages, watched
 
 Integers = NDArray[np.int64]
@@ -42,10 +47,13 @@ AFFINE = (
     nn.Dropout,
     nn.Identity,
 )
-"""Layers that are affine in use, when running statistics are fixed."""
+"""Layers that are affine in use, when running statistics are fixed; of exactly these types, since a class
+derived from one may compute something else."""
 WORK = (nn.Linear, nn.Conv2d)
 MEMORY = 2**28
 """Bytes that a bank may take by default."""
+TRIED, TRIED_INPUTS = 64, 8
+"""Noisy copies, of so many inputs, on which the two parts are compared with the model."""
 ROWS = 512
 """Noisy copies that the later layers see at a time: few enough to stay in the processor's cache."""
 
@@ -63,30 +71,61 @@ def certify_with_bank(
 
     For torch modules that are a sequence beginning with an affine layer, and added noise. Never "exact".
     """
-    points = np.array(
-        [np.asarray(x) for x in inputs]
-    )  # a copy, made before the bank: nothing can be chosen to fit it
-    if not len(points):
+    # Copies, made before the bank: nothing can be chosen to fit it.
+    points = [read_input(smoothed.noise, x) for x in inputs]
+    if not points:
         return []
-    check_input(smoothed.noise, points[0])
-    run = _Run(smoothed, points, smoothed.rule(sampling or Sampling(), points[0].size), memory)
+    if len({(point.shape, point.dtype) for point in points}) > 1:
+        raise InvalidParameter(
+            "Expected inputs of one shape and type for a noise bank. Nothing was certified."
+        )
+    run = _Run(smoothed, np.stack(points), smoothed.rule(sampling or Sampling(), points[0].size), memory)
     for size in stages(run.rule):
         run.stage(size, watch)
     return run.answers()
 
 
 def split(model: nn.Module) -> tuple[nn.Sequential, nn.Sequential]:
-    """The affine layers in front, and the others. `InvalidParameter` if there is nothing to save."""
+    """The affine layers in front, and the others. `InvalidParameter` if there is nothing to save, or if the
+    model may do more than its layers one after the other."""
     layers = []
-    if isinstance(model, nn.Sequential):
+    if type(model) is nn.Sequential:
         layers = list(model)
-    front = next((i for i, layer in enumerate(layers) if not isinstance(layer, AFFINE)), len(layers))
-    if not any(isinstance(layer, WORK) for layer in layers[:front]):
+    front = next((i for i, layer in enumerate(layers) if not _is_affine(layer)), len(layers))
+    if not any(type(layer) in WORK for layer in layers[:front]):
         raise InvalidParameter(
-            "Expected an nn.Sequential that begins with a linear layer or a convolution: a noise bank is W·η "
-            "of those. Certify without a bank."
+            "Expected an nn.Sequential (no class derived from it) that begins with a linear layer or a "
+            "convolution: a noise bank is W·η of those. Certify without a bank."
+        )
+    if _is_changed(model) or any(_is_changed(layer) for layer in layers[:front]) or _has_global_hooks():
+        raise InvalidParameter(
+            "Expected a network without hooks, parametrisations or a forward of its own: a noise bank runs "
+            "its layers in two parts. Certify without a bank."
         )
     return nn.Sequential(*layers[:front]), nn.Sequential(*layers[front:])
+
+
+def _is_affine(layer: nn.Module) -> bool:
+    match layer:
+        case nn.Flatten() if layer.start_dim < 1:  # it would flatten the batch
+            return False
+        case nn.BatchNorm1d() | nn.BatchNorm2d() if layer.running_mean is None:
+            return False
+        case _:
+            return type(layer) in AFFINE
+
+
+def _is_changed(module: nn.Module) -> bool:
+    """Whether something besides the class decides what a call computes."""
+    own = vars(module)
+    hooks = any(value for name, value in own.items() if name.endswith(("_hooks", "_pre_hooks")))
+    # A method among the attributes of one object hides that of its class.
+    hides = any(name in own for name in dir(nn.Module) if callable(getattr(nn.Module, name)))
+    return hooks or hides or own.get("_compiled_call_impl") is not None
+
+
+def _has_global_hooks() -> bool:
+    return any(value for name, value in vars(module_hooks).items() if name.startswith("_global_") and value)
 
 
 @dataclass
@@ -108,15 +147,20 @@ class _Run:
                 f"Expected a torch module for a noise bank, got {type(smoothed.classifier).__name__}."
             )
         self.smoothed, self.rule, self.memory, self.device = smoothed, rule, memory, model.device
-        self.front, self.rest = _copies(*split(model.module))
-        inputs = torch.from_numpy(smoothed.fed(points))
-        with torch.inference_mode():
-            self.origin = self._affine(torch.zeros_like(inputs[:1]))
-            self.images = torch.cat([self._affine(inputs[i : i + ROWS]) for i in range(0, len(inputs), ROWS)])
-        self.room = torch.empty((ROWS, *self.origin.shape[1:]), device=self.device)
+        front, rest = split(model.module)
+        self.front, self.rest = model.part(front), model.part(rest)
         self.draw = noise_of(smoothed.noise, points.shape[1:], points.dtype, smoothed.rng)
-        empty = np.zeros(model.classes, np.int64)
+        self.points, self.poll = points, smoothed.poll(points[0])
+        inputs = torch.from_numpy(smoothed.fed(points))
+        self.origin = self._affine(torch.zeros_like(inputs[:1]))
+        self.images = torch.cat([self._affine(inputs[i : i + ROWS]) for i in range(0, len(inputs), ROWS)])
+        self.room = torch.empty((ROWS, *self.origin.shape[1:]), device=self.device, dtype=self.origin.dtype)
+        self.copies = self.rest.copies_apart(self.images[:1])
+        if self.copies is None:
+            self.poll = replace(self.poll, isolation=Isolation.SEEN)
+        empty = np.zeros(model.classes + 1, np.int64)
         self.tallies = [_Tally(empty, empty) for _ in points]
+        self._compare_with_model()
 
     def stage(self, size: int, watch: Watch | None) -> None:
         """`size` further noisy copies for each input that is not decided; the first of all choose the
@@ -130,42 +174,55 @@ class _Run:
             tally.done = tally.done or int(self.rule.holds(tally.counts[None], label)[0]) != OPEN
 
     def answers(self) -> list[Certified]:
-        return [certified_from(self.rule, tally.choosing, tally.counts, bank=True) for tally in self.tallies]
+        about = [self.smoothed.circumstances(point, self.poll, bank=True) for point in self.points]
+        self.smoothed.check_unchanged(about[0])
+        self.poll.ask_again()
+        return [
+            certified_from(self.rule, tally.choosing, tally.counts, circumstances)
+            for tally, circumstances in zip(self.tallies, about, strict=True)
+        ]
+
+    def _compare_with_model(self) -> None:
+        """Front and rest together must be the model, on noisy copies of some inputs."""
+        noise = noise_of(self.smoothed.noise, self.points.shape[1:], self.points.dtype, SecureRandom())(TRIED)
+        with torch.inference_mode():
+            bank = self._affine(torch.from_numpy(self.smoothed.fed(noise))) - self.origin
+        for i in np.unique(np.linspace(0, len(self.points) - 1, TRIED_INPUTS).astype(int)):
+            scores = self.poll.evaluate(self.smoothed.fed(self.points[i] + noise))
+            if differ(self._scores(bank, self.images[i]), scores):
+                raise InvalidParameter(
+                    "With a noise bank this network gives other scores than without: its first layers are "
+                    "not affine in use. Nothing was certified. Certify without a bank."
+                )
 
     @torch.inference_mode()
     def _bank(self, rows: int) -> torch.Tensor:
-        bank = torch.empty((rows, *self.origin.shape[1:]), device=self.device)
+        bank = torch.empty((rows, *self.origin.shape[1:]), device=self.device, dtype=self.origin.dtype)
         for i in range(0, rows, ROWS):
             noise = torch.from_numpy(self.smoothed.fed(self.draw(min(ROWS, rows - i))))
             torch.sub(self._affine(noise), self.origin, out=bank[i : i + ROWS])
         return bank
 
-    @torch.inference_mode()
     def _vote(self, bank: torch.Tensor, watch: Watch | None) -> None:
         going = [i for i, tally in enumerate(self.tallies) if not tally.done]
         for i in watched(going, "Certifying", watch):
             parts = [self._labels(bank[j : j + ROWS], self.images[i]) for j in range(0, len(bank), ROWS)]
-            self._count(self.tallies[i], torch.cat(parts).cpu().numpy())
+            self._count(self.tallies[i], np.concatenate(parts))
 
-    def _labels(self, rows: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
+    def _labels(self, rows: torch.Tensor, image: torch.Tensor) -> Integers:
+        return labels(self._scores(rows, image), len(rows), self.smoothed.model.classes)
+
+    @torch.inference_mode()
+    def _scores(self, rows: torch.Tensor, image: torch.Tensor) -> Outputs:
         noisy = torch.add(rows, image, out=self.room[: len(rows)])
-        labels: torch.Tensor = self.rest(noisy).argmax(1)
-        return labels
+        if self.copies is None:
+            return to_numpy(self.rest.scores(noisy))
+        return to_numpy(self.rest.separate_scores(noisy, self.copies))
 
-    def _count(self, tally: _Tally, labels: Integers) -> None:
+    def _count(self, tally: _Tally, voted: Integers) -> None:
         choose = self.rule.plan.choosing - int(tally.choosing.sum())
-        tally.choosing = tally.choosing + self.smoothed.tally(labels[:choose])
-        tally.counts = tally.counts + self.smoothed.tally(labels[choose:])
+        tally.choosing = tally.choosing + self.smoothed.tally(voted[:choose])
+        tally.counts = tally.counts + self.smoothed.tally(voted[choose:])
 
     def _affine(self, batch: torch.Tensor) -> torch.Tensor:
-        image: torch.Tensor = self.front(batch.to(self.device))
-        return image
-
-
-def _copies(front: nn.Sequential, rest: nn.Sequential) -> tuple[nn.Sequential, nn.Sequential]:
-    """The same layers in evaluation mode; the caller's stay as they are. The first ReLU
-    works in our own buffer."""
-    front, rest = copy.deepcopy(front).eval(), copy.deepcopy(rest).eval()
-    if len(rest) and isinstance(rest[0], nn.ReLU):
-        rest[0].inplace = True
-    return front, rest
+        return self.front.scores(batch.to(self.device))

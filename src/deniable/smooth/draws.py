@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.accounting.radius.input_noise import (
+    WIDEST,
     Ablation,
     Gaussian,
     InputNoise,
@@ -23,6 +24,7 @@ from deniable.accounting.radius.input_noise import (
     Laplace,
     Releases,
     Uniform,
+    widest_steps,
 )
 from deniable.errors import InvalidParameter
 from deniable.mechanisms.integer_noise import gaussian, laplace
@@ -31,15 +33,19 @@ from deniable.randomness.generator import Generator
 Array = NDArray[Any]
 Draw = Callable[[int], Array]
 
-LARGEST, WIDEST = 2**30, 2**20
-"""Whole numbers and the width of their noise: together they stay within 32 bits, but for
-a chance of e^−1000."""
+LARGEST = 2**30
+"""Whole numbers: with noise of `WIDEST` steps they stay within 32 bits, but for a chance of e^−1000."""
+REACH = 2**10
+"""Continuous noise is never drawn so many times its width away: its samplers have 53 random bits."""
+_NOTHING = "Nothing was certified."
 
 
 def noisy_copies(noise: InputNoise, x: Array, rng: Generator) -> Draw:
     """A function of n that gives n fresh noisy copies of `x`, stacked; the noise is
     independent in every call."""
     check_input(noise, x)
+    if x.dtype.kind in "iu":
+        x = x.astype(np.int64)  # every type of whole numbers is the same from here on
     match noise:
         case Releases(parts):
             draws = [noisy_copies(part, x, rng) for part in parts]
@@ -63,32 +69,85 @@ def noise_of(noise: InputNoise, shape: tuple[int, ...], dtype: Any, rng: Generat
     return draw
 
 
+def read_input(noise: InputNoise, x: Any) -> Array:
+    """A copy of an input that `noise` can be added to: every door reads its inputs here.
+
+    Finite 32- or 64-bit floats or, under whole-number noise and ablation, whole numbers.
+    """
+    if hasattr(x, "detach"):
+        x = x.detach().cpu()
+        if not _has_numpy_type(x):
+            raise InvalidParameter(f"Expected numbers of a type that NumPy has, got {x.dtype}. {_NOTHING}")
+        x = x.numpy()
+    point = np.array(x, order="C")
+    check_input(noise, point)
+    return point
+
+
 def check_input(noise: InputNoise, x: Array) -> None:
     """Whole-number noise is for whole numbers: on others the theorem says nothing."""
-    if isinstance(noise, Ablation):
-        if positions(noise, x.shape) is None:
-            raise InvalidParameter(f"Expected an input of {noise.pixels} pixels, got one of shape {x.shape}.")
-    elif noise.integer:
-        _check_integers(noise, x)
-    elif x.dtype not in (np.float32, np.float64):
-        raise InvalidParameter(f"Expected 32- or 64-bit floats under {noise}, got {x.dtype}.")
-    is_integer = noise.integer and np.issubdtype(x.dtype, np.integer)
-    if is_integer and len(x) and int(np.abs(x.astype(np.int64)).max()) > LARGEST:
-        raise InvalidParameter(f"Expected whole numbers up to {LARGEST:,} in size.")
+    integer, floats = x.dtype.kind in "iu", x.dtype in (np.float32, np.float64)
+    if not x.size or not (integer or floats):
+        raise InvalidParameter(
+            "Expected an input of at least one whole number or 32- or 64-bit float, got one of "
+            f"{x.dtype} of shape {x.shape}. {_NOTHING}"
+        )
+    if floats and not np.isfinite(x).all():
+        raise InvalidParameter(f"Expected finite numbers in the input. {_NOTHING}")
+    if integer and not -LARGEST <= int(x.min()) <= int(x.max()) <= LARGEST:
+        raise InvalidParameter(f"Expected whole numbers up to {LARGEST:,} in size. {_NOTHING}")
+    for part in noise.parts if isinstance(noise, Releases) else (noise,):
+        _check_noise(part, x)
+
+
+def _check_noise(noise: InputNoise, x: Array) -> None:
+    match noise:
+        case Releases():
+            check_input(noise, x)
+        case Ablation():
+            if positions(noise, x.shape) is None:
+                raise InvalidParameter(
+                    f"Expected an input of {noise.pixels} pixels, got one of shape {x.shape}."
+                )
+        case _ if noise.integer:
+            _check_integers(noise, x)
+        case _ if x.dtype.kind != "f":
+            raise InvalidParameter(f"Expected 32- or 64-bit floats under {noise}, got {x.dtype}.")
+        case _:
+            _check_floats(noise, x)
 
 
 def _check_integers(noise: InputNoise, x: Array) -> None:
-    if not np.issubdtype(x.dtype, np.integer):
+    if x.dtype.kind == "f":
         raise InvalidParameter(
             f"Expected whole numbers under {noise}, got {x.dtype}: round them, or take continuous noise."
         )
-    if _width(noise) > WIDEST:
+    if widest_steps(noise) > WIDEST:
         raise InvalidParameter(f"Expected whole-number noise of at most {WIDEST:,} steps, got {noise}.")
+
+
+def _check_floats(noise: InputNoise, x: Array) -> None:
+    """Noise must be finite in the type of the input, and not vanish in it."""
+    limits, width = np.finfo(x.dtype), _width(noise)
+    farthest = float(np.abs(x).max()) + REACH * width
+    if not (farthest <= float(limits.max) and width >= float(limits.tiny) / float(limits.eps)):
+        raise InvalidParameter(
+            f"Expected noise that {x.dtype} can hold beside numbers up to {float(np.abs(x).max()):g}, got "
+            f"{noise}. {_NOTHING}"
+        )
+
+
+def _has_numpy_type(tensor: Any) -> bool:
+    try:
+        tensor.new_empty(0).numpy()
+    except TypeError:
+        return False
+    return True
 
 
 def _width(noise: InputNoise) -> float:
     match noise:
-        case IntegerGaussian(width) | IntegerLaplace(width) | IntegerUniform(width):
+        case Gaussian(width) | Laplace(width) | Uniform(width):
             return float(width)
         case _:
             return 0.0

@@ -13,23 +13,31 @@
 
 from __future__ import annotations
 
-import hashlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from deniable.accounting.radius.input_noise import InputNoise
-from deniable.accounting.radius.robustness import Evaluation, RadiusCertificate, Votes, certify_radius
+from deniable.accounting.radius.robustness import (
+    Evaluation,
+    RadiusCertificate,
+    Votes,
+    certify_radius,
+)
 from deniable.accounting.radius.votes import DEFAULT_ALPHA, Looks, winner
 from deniable.errors import InvalidParameter
 from deniable.randomness import SecureRandom
 from deniable.randomness.generator import Generator
-from deniable.smooth.classifiers import Classifier, adapt, labels
 from deniable.smooth.decision import NO, OPEN, YES, Sampling, StoppingRule
-from deniable.smooth.draws import noisy_copies
+from deniable.smooth.draws import noisy_copies, read_input
+from deniable.smooth.models.classifiers import adapt, labels
+from deniable.smooth.models.digests import digest_array
+from deniable.smooth.models.isolation import Poll, examine
+from deniable.smooth.models.protocol import Classifier, Evaluate
 from deniable.smooth.planner import looks_for
 
 Array = NDArray[Any]
@@ -38,6 +46,18 @@ Item = TypeVar("Item")
 Watch = Callable[[Sequence[Any], str], Iterable[Any]]
 Votings = Iterator[Integers]
 """Labels of further noisy copies: one array for each number of them that is sent."""
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What votes are about, taken with them: the noise, the norm and size of the input, how it was evaluated
+    (with the model's digest), and the input's digest."""
+
+    noise: InputNoise
+    norm: float
+    dimension: int
+    evaluation: Evaluation
+    input: str
 
 
 @dataclass(frozen=True)
@@ -51,12 +71,19 @@ class Certified:
 
     label: int | None
     radius: float
-    norm: float
     confidence: float
     samples: int
     votes: Votes
+    circumstances: Circumstances
     holds: bool | None = None
-    bank: bool = False
+
+    @property
+    def norm(self) -> float:
+        return self.circumstances.norm
+
+    @property
+    def bank(self) -> bool:
+        return self.circumstances.evaluation.bank
 
     @property
     def abstained(self) -> bool:
@@ -68,9 +95,12 @@ class Smoothed:
     """`classifier` under `noise`: the class that noisy copies of an input get most often.
 
     `norm` is the norm of radii, left out: the noise's own. Whole-number inputs are divided by `scale` before
-    the classifier sees them. Copies are evaluated `batch` at a time; under whole-number noise always exactly
-    so many, so that every noisy input is evaluated in one way. `rng` is for tests: left out, noise comes from
-    the operating system's randomness.
+    the classifier sees them. Copies are evaluated `batch` at a time, always exactly so many, so that every
+    noisy input is evaluated in one way. `rng` is for tests: left out, noise comes from the operating system's
+    randomness.
+
+    Before it votes, the classifier must show that it answers each input on its own (`isolation`): one that
+    mixes its batch, remembers earlier calls or answers at random is refused.
     """
 
     classifier: Any
@@ -83,12 +113,12 @@ class Smoothed:
     rng: Generator = field(default_factory=SecureRandom, compare=False)
 
     def __post_init__(self) -> None:
-        if self.batch < 1 or not self.scale > 0:
+        if self.batch < 1 or not 0 < self.scale < math.inf:
             raise InvalidParameter(
-                f"Expected batch={self.batch} of at least 1 and scale={self.scale} above 0."
+                f"Expected batch={self.batch} of at least 1 and a finite scale={self.scale} above 0."
             )
         object.__setattr__(self, "_adapted", adapt(self.classifier, self.classes, device=self.device))
-        object.__setattr__(self, "_steady", {})
+        object.__setattr__(self, "_polls", {})
         self.noise.loss_at(1, self.metric, dimension=1)  # refuses a norm that the noise has no loss for
 
     @property
@@ -107,8 +137,8 @@ class Smoothed:
     # ---------------------------------------------------------------------------------------------- answers
 
     def counts(self, x: ArrayLike, samples: int) -> Integers:
-        """Votes of so many fresh noisy copies, by class."""
-        return self.tally(next(self._votings(_input(x), [samples])))
+        """Votes of so many fresh noisy copies, by class; a copy whose scores are no numbers has none."""
+        return self._ballots(x, samples)[: self.model.classes]
 
     def predict(self, x: ArrayLike, *, samples: int = 1000, alpha: float = DEFAULT_ALPHA) -> int | None:
         """The smoothed answer, or None where the two leading classes cannot be told apart.
@@ -116,16 +146,21 @@ class Smoothed:
         An answer is not the likeliest class with probability at most alpha (Cohen et al.
         2019; Hung, Fithian 2019).
         """
-        label = int(winner(self.counts(x, samples), alpha)[0])
-        if label < 0:
-            return None
-        return label
+        label = int(winner(self._ballots(x, samples), alpha)[0])
+        if 0 <= label < self.model.classes:
+            return label
+        return None
 
     def certify(self, x: ArrayLike, sampling: Sampling | None = None) -> Certified:
         """The answer at `x` and a radius within which it certainly holds, or an abstention."""
-        point, plan = _input(x), sampling or Sampling()
-        rule = self.rule(plan, point.size)
-        return self.decide(self._votings(point, stages(rule)), rule)
+        point = read_input(self.noise, x)
+        rule = self.rule(sampling or Sampling(), point.size)
+        poll = self.poll(point)
+        circumstances = self.circumstances(point, poll)
+        answer = self.decide(self._votings(point, stages(rule), poll.evaluate), rule, circumstances)
+        self.check_unchanged(circumstances)
+        poll.ask_again()  # what no digest reaches, such as a file or a clock, may have changed it
+        return answer
 
     def certify_all(
         self,
@@ -141,9 +176,10 @@ class Smoothed:
     def rule(self, plan: Sampling, dimension: int) -> StoppingRule:
         """How this plan turns votes into radii; looks at one size, or at several where
         one radius is to be decided."""
+        # Of two classes the other is all that is left, with votes for none; no second bound is needed.
+        plan = replace(plan, runner_up=plan.runner_up and self.model.classes > 2)
         looks = Looks((plan.samples,), plan.alpha)
         if plan.radius is not None:
-            two = plan.runner_up and self.model.classes > 2
             looks = looks_for(
                 self.noise,
                 plan.radius,
@@ -151,11 +187,11 @@ class Smoothed:
                 plan.alpha,
                 norm=self.metric,
                 dimension=dimension,
-                runner_up=two,
+                runner_up=plan.runner_up,
             )
         return StoppingRule(self.noise, self.metric, dimension, plan, looks)
 
-    def decide(self, votings: Votings, rule: StoppingRule) -> Certified:
+    def decide(self, votings: Votings, rule: StoppingRule, circumstances: Circumstances) -> Certified:
         """Choose on the first labels, bound by all later ones, look by look."""
         first, plan = next(votings), rule.plan
         selection, counts = self.tally(first[: plan.choosing]), self.tally(first[plan.choosing :])
@@ -166,46 +202,85 @@ class Smoothed:
             verdict = int(rule.holds(counts[None], label)[0])
             if verdict != OPEN:
                 break
-        return certified_from(rule, selection, counts)
+        return certified_from(rule, selection, counts, circumstances)
 
     def certificate(self, x: ArrayLike, certified: Certified) -> RadiusCertificate:
-        """What was certified of `x`, for others to compute again: `deniable verify`."""
-        point = _input(x)
-        is_steady = self.noise.integer and not certified.bank and self.steady(point)
-        evaluation = Evaluation(self.model.digest, self.batch, is_steady, certified.bank, float(self.scale))
-        digest = hashlib.sha256(f"{point.dtype}{point.shape}".encode() + point.tobytes()).hexdigest()
-        return certify_radius(self.noise, self.metric, point.size, certified.votes, evaluation, digest)
+        """What was certified of `x`, for others to compute again: `deniable verify`.
 
-    def steady(self, x: ArrayLike) -> bool:
-        """Whether answers are the same, bit for bit, in every place of a batch and in every evaluation.
-
-        Seen on one batch of noisy copies of `x`, put in three other orders: evidence,
-        not proof, and asked once for each shape.
+        `InvalidParameter` if the votes are of another input, or of a classifier that has changed since.
         """
-        point = _input(x)
-        verdicts: dict[tuple[int, ...], bool] = self._steady  # type: ignore[attr-defined]
-        if point.shape not in verdicts:
-            verdicts[point.shape] = self._seen_steady(point)
-        return verdicts[point.shape]
+        votes, about = certified.votes, certified.circumstances
+        if digest_array(read_input(about.noise, x)) != about.input:
+            raise InvalidParameter(
+                "These votes were taken of another input, so no certificate was written. Certify this one."
+            )
+        own = (self.noise, self.metric, self.batch, float(self.scale))
+        if own != (about.noise, about.norm, about.evaluation.batch, about.evaluation.scale):
+            raise InvalidParameter(
+                f"These votes were taken under {about.noise} in batches of {about.evaluation.batch}, not as "
+                "this object takes them, so no certificate was written. Ask the object that certified."
+            )
+        if certified.abstained:
+            raise InvalidParameter(
+                "The classifier abstained here: there is nothing to write a certificate of."
+            )
+        self.check_unchanged(about)
+        return certify_radius(about.noise, about.norm, about.dimension, votes, about.evaluation, about.input)
+
+    def circumstances(self, point: Array, poll: Poll, *, bank: bool = False) -> Circumstances:
+        """What votes on `point` on this poll will be about."""
+        same_bits = self.noise.integer and not bank and poll.fixed
+        evaluation = Evaluation(poll.model, self.batch, same_bits, bank, float(self.scale), poll.isolation)
+        return Circumstances(self.noise, self.metric, point.size, evaluation, digest_array(point))
+
+    def check_unchanged(self, circumstances: Circumstances) -> None:
+        """Refuse votes of a classifier that is no longer the one they were taken of."""
+        if self.model.digest != circumstances.evaluation.model:
+            raise InvalidParameter(
+                "The classifier has changed since its votes began: its parameters, buffers, attributes or "
+                "code are not what they were. No certificate was written. Certify again, with a classifier "
+                "that does not change when it is used."
+            )
+
+    def poll(self, x: ArrayLike) -> Poll:
+        """How the classifier votes on inputs like `x`; `InvalidParameter` if it does not answer each noisy
+        input on its own. Asked once for each shape and type of input, and again when it has changed.
+        """
+        point = read_input(self.noise, x)
+        polls: dict[tuple[Any, ...], Poll] = self._polls  # type: ignore[attr-defined]
+        kind = (point.shape, point.dtype.str)
+        poll = polls.get((*kind, self.model.digest))
+        if poll is None:
+            draw = noisy_copies(self.noise, point, SecureRandom())
+            companions = np.random.default_rng()
+            poll = examine(self.model, lambda n: self.fed(draw(n)), max(self.batch, 2), companions)
+            polls[*kind, poll.model] = poll  # the first answers may have filled a cache
+        return poll
 
     # ---------------------------------------------------------------------------------------------- inside
 
     def tally(self, voted: Integers) -> Integers:
-        """Votes by class."""
-        return np.bincount(voted, minlength=self.model.classes)
+        """Votes by class, and last those for none."""
+        return np.bincount(voted, minlength=self.model.classes + 1)
 
-    def _votings(self, x: Array, sizes: Sequence[int]) -> Votings:
+    def _ballots(self, x: ArrayLike, samples: int) -> Integers:
+        point = read_input(self.noise, x)
+        return self.tally(next(self._votings(point, [samples], self.poll(point).evaluate)))
+
+    def _votings(self, x: Array, sizes: Sequence[int], evaluate: Evaluate) -> Votings:
         """Labels of fresh noisy copies, for each of `sizes` in turn."""
         draw = noisy_copies(self.noise, x, self.rng)
         for size in sizes:
-            parts = [self._labels(draw(min(self.batch, size - i))) for i in range(0, size, self.batch)]
+            parts = [
+                self._labels(draw(min(self.batch, size - i)), evaluate) for i in range(0, size, self.batch)
+            ]
             yield np.concatenate(parts)
 
-    def _labels(self, copies: Array) -> Integers:
+    def _labels(self, copies: Array, evaluate: Evaluate) -> Integers:
         rows = len(copies)
-        if self.noise.integer and rows < self.batch:  # one way of evaluation: the batch is always of one size
+        if rows < self.batch:  # one way of evaluation: the batch is always of one size
             copies = np.concatenate([copies, np.repeat(copies[-1:], self.batch - rows, axis=0)])
-        return labels(self.model.outputs(self.fed(copies)), len(copies), self.model.classes)[:rows]
+        return labels(evaluate(self.fed(copies)), len(copies), self.model.classes)[:rows]
 
     def fed(self, copies: Array) -> Array:
         """Whole numbers as the classifier wants them: 32-bit floats, divided by `scale`."""
@@ -213,30 +288,32 @@ class Smoothed:
             return (copies / self.scale).astype(np.float32)
         return copies
 
-    def _seen_steady(self, point: Array) -> bool:
-        batch = self.fed(noisy_copies(self.noise, point, self.rng)(self.batch))
-        first = self.model.outputs(batch)
-        orders = [np.arange(self.batch), np.roll(np.arange(self.batch), 1), self.rng.permutation(self.batch)]
-        return all(_same(self.model.outputs(batch[order]), first[order]) for order in orders)
-
 
 def certified_from(
-    rule: StoppingRule, choosing: Integers, counts: Integers, *, bank: bool = False
+    rule: StoppingRule, choosing: Integers, counts: Integers, circumstances: Circumstances
 ) -> Certified:
-    """What the votes of both samples say, at the look where they ended."""
-    label, row = np.array([choosing.argmax()]), counts[None]
+    """What the votes of both samples say, at the look where they ended; the last count is of votes for
+    none."""
+    label, row, last = np.array([choosing.argmax()]), counts[None], len(counts) - 1
+    verdict = {YES: True, NO: False, OPEN: None}[int(rule.holds(row, label)[0])]
+    ahead, radius = bool(rule.ahead(row, label)[0]), float(rule.certified(row, label)[0])
+    if not choosing[last] and not counts[last]:
+        choosing, counts = choosing[:last], counts[:last]
+    elif verdict is False:
+        verdict = None  # a share of votes for none is no rival that could be out of reach
     votes = Votes(
         int(label[0]), tuple(choosing.tolist()), tuple(counts.tolist()), rule.looks, rule.plan.runner_up
     )
+    if votes.label == last:  # most copies have no scores: no class to certify
+        ahead, radius, verdict = False, 0.0, None
     return Certified(
-        votes.label if rule.ahead(row, label)[0] else None,
-        float(rule.certified(row, label)[0]),
-        rule.norm,
+        votes.label if ahead else None,
+        radius,
         1 - rule.plan.alpha,
         int(choosing.sum() + counts.sum()),
         votes,
-        {YES: True, NO: False, OPEN: None}[int(rule.holds(row, label)[0])],
-        bank,
+        circumstances,
+        verdict,
     )
 
 
@@ -244,17 +321,6 @@ def stages(rule: StoppingRule) -> list[int]:
     """How many noisy copies each look adds; the first also chooses the class."""
     first, *later = np.diff([0, *rule.looks.sizes]).tolist()
     return [rule.plan.choosing + first, *later]
-
-
-def _same(one: Array, other: Array) -> bool:
-    return one.dtype == other.dtype and one.tobytes() == other.tobytes()
-
-
-def _input(x: ArrayLike) -> Array:
-    array = np.ascontiguousarray(x.detach().cpu().numpy() if hasattr(x, "detach") else x)
-    if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
-        raise InvalidParameter("Expected finite numbers in the input. Nothing was certified.")
-    return array
 
 
 def watched(items: Sequence[Item], words: str, watch: Watch | None) -> Iterable[Item]:

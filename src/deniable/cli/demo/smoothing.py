@@ -31,8 +31,8 @@ def play() -> None:
         f"{numbers.down(basic_radius)}. The nearest border is 1.2 away.)"
     )
     quick = classifier.certify(x, Sampling(radius=0.5))
-    again = verify_radius(classifier.certificate(x, answer))
+    radius = verify_radius(classifier.certificate(x, answer))
     show.say(
-        f"Whether 0.5 holds was decided with {quick.samples:,} copies. The certificate, computed again from "
-        f"its counts: {numbers.down(again)}."
+        f"Whether 0.5 holds was decided with {quick.samples:,} copies. The certificate, checked from its "
+        f"counts, holds within {numbers.down(radius)}."
     )

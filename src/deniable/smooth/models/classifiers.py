@@ -7,63 +7,47 @@ one label or one row of scores for each input.
 
 from __future__ import annotations
 
-import hashlib
-import pickle
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deniable import checks
+from deniable.accounting.radius.robustness import Isolation
 from deniable.errors import DataError, InvalidParameter
-
-Batch = NDArray[Any]
-Integers = NDArray[np.int64]
-
-UNKNOWN = "not given"
-"""The digest of a function that nobody has named."""
+from deniable.smooth.models.digests import digest
+from deniable.smooth.models.protocol import Batch, Classifier, Evaluate, Integers, Outputs
 
 
-class Classifier(Protocol):
-    """What smoothing needs: all else is a matter of the adapter."""
-
-    @property
-    def classes(self) -> int: ...
-    @property
-    def digest(self) -> str: ...
-    def outputs(self, batch: Batch) -> NDArray[Any]:
-        """Scores, one row for each input, or labels, one number for each."""
-
-
-def adapt(
-    model: Any, classes: int | None = None, *, device: str | None = None, digest: str | None = None
-) -> Classifier:
+def adapt(model: Any, classes: int | None = None, *, device: str | None = None) -> Classifier:
     """The adapter of `model`. `classes` may be left out where the model tells it
     (scikit-learn's `classes_`)."""
     if "torch" in sys.modules and isinstance(model, sys.modules["torch"].nn.Module):
-        from deniable.smooth.modules import ModuleClassifier
+        from deniable.smooth.models.modules import ModuleClassifier
 
-        return ModuleClassifier(model, _counted(classes), device or "cpu", digest)
+        return ModuleClassifier(model, _counted(classes), device or "cpu")
     if device is not None:
         raise InvalidParameter(
             f"Expected device={device!r} for a torch module only, got {type(model).__name__}."
         )
     if hasattr(model, "predict") and hasattr(model, "classes_"):
-        return EstimatorClassifier(model, digest or _pickled(model))
+        return EstimatorClassifier(model)
     if callable(model):
-        return FunctionClassifier(model, _counted(classes), digest or UNKNOWN)
+        return FunctionClassifier(model, _counted(classes))
     raise InvalidParameter(
         "Expected a torch module, a fitted scikit-learn classifier or a function, got "
         f"{type(model).__name__}."
     )
 
 
-def labels(outputs: NDArray[Any], rows: int, classes: int) -> Integers:
-    """One label for each row: the class with the highest score, the first of equals."""
-    votes = outputs.argmax(axis=1) if outputs.ndim == 2 else outputs
+def labels(outputs: Outputs, rows: int, classes: int) -> Integers:
+    """One label for each row: the class with the highest score, the first of equals; `classes` itself, which
+    is none of them, where a score is no number."""
+    votes = outputs
+    if outputs.ndim == 2 and outputs.shape[1] and outputs.dtype.kind in "fiub":
+        votes = outputs.argmax(axis=1)
     if votes.shape != (rows,) or not np.issubdtype(votes.dtype, np.integer):
         raise DataError(
             f"Expected of the classifier one whole label or one row of scores for each of {rows} inputs, got "
@@ -73,6 +57,8 @@ def labels(outputs: NDArray[Any], rows: int, classes: int) -> Integers:
         raise DataError(
             f"Expected labels from 0 to {classes - 1}, got {int(votes.min())} to {int(votes.max())}."
         )
+    if outputs.ndim == 2:
+        votes = np.where(np.isnan(outputs).any(axis=1), classes, votes)
     return np.asarray(votes, np.int64)
 
 
@@ -81,7 +67,10 @@ class EstimatorClassifier:
     """A fitted scikit-learn classifier on flattened inputs; labels are places in its `classes_`."""
 
     estimator: Any
-    digest: str
+
+    @property
+    def digest(self) -> str:
+        return digest(self.estimator)
 
     @property
     def classes(self) -> int:
@@ -91,6 +80,9 @@ class EstimatorClassifier:
         predictions = self.estimator.predict(batch.reshape(len(batch), -1))
         return np.asarray(np.searchsorted(self.estimator.classes_, predictions), np.int64)
 
+    def rowwise(self, sample: Batch) -> tuple[Evaluate, Isolation]:
+        return self.outputs, Isolation.SEEN
+
 
 @dataclass(frozen=True)
 class FunctionClassifier:
@@ -98,15 +90,17 @@ class FunctionClassifier:
 
     function: Callable[[Batch], Any]
     classes: int
-    digest: str
 
-    def outputs(self, batch: Batch) -> NDArray[Any]:
+    @property
+    def digest(self) -> str:
+        return digest(self.function)
+
+    def outputs(self, batch: Batch) -> Outputs:
         return np.asarray(self.function(batch))
+
+    def rowwise(self, sample: Batch) -> tuple[Evaluate, Isolation]:
+        return self.outputs, Isolation.SEEN
 
 
 def _counted(classes: int | None) -> int:
     return checks.whole("classes", classes, at_least=2)
-
-
-def _pickled(model: Any) -> str:
-    return hashlib.sha256(pickle.dumps(model, protocol=4)).hexdigest()

@@ -1,0 +1,1 @@
+"""Any model as a classifier: its adapters, its digest, and whether it answers each input on its own."""

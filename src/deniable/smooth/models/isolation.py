@@ -1,0 +1,226 @@
+"""Does a classifier answer each input on its own? This is asked before it votes.
+
+A radius is about one function of one noisy input. Votes are taken of many noisy inputs at a time, so a
+classifier whose answer for one of them depends on the others (batch statistics), on its place, or on what it
+was asked before, votes for something else: its counts may all be for one class, and prove nothing.
+
+Where the network runs under `torch.func.vmap`, its code sees one input at a time and cannot mix them: that is
+a proof, and the votes are taken in this way. It must still give the answers of an ordinary batch, or it mixes
+there. Everything else is compared: some noisy inputs among copies of themselves, then among other companions.
+
+The tolerance: at one size of batch companions may change a score by 16 times what its place alone does to it,
+plus 64 units of rounding. Another place, another size, or vmap may change it by a thousandth of the largest
+score of its class, since other kernels add in another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deniable.accounting.radius.robustness import Isolation
+from deniable.errors import InvalidParameter
+from deniable.smooth.models.classifiers import labels
+from deniable.smooth.models.protocol import Batch, Classifier, Evaluate, Outputs
+
+Floats = NDArray[np.float64]
+Draw = Callable[[int], Batch]
+
+PROBES = {Isolation.PROVED: 2, Isolation.SEEN: 8}
+"""Noisy inputs that are put among other companions."""
+OTHER_KERNEL = 1e-3
+"""What another kernel may change, as a share of the largest score of the class."""
+JITTER, UNITS = 16, 64
+FAR = 1e3
+RARE = 0.01
+"""The share of rows that may differ by more under another kernel: a sign or a step inside a network turns
+where two numbers are equal up to rounding."""
+
+WAY_OUT = (
+    "Nothing was certified. Let batch normalisation use running statistics, or pass a function that "
+    "evaluates one row at a time."
+)
+
+
+@dataclass(frozen=True)
+class Poll:
+    """How a classifier votes: the evaluation, what is known of it, whether its bits are the same in every
+    place of a batch, and the digest of the classifier that this was seen of."""
+
+    evaluate: Evaluate
+    isolation: Isolation
+    fixed: bool
+    model: str
+    ask_again: Callable[[], None]
+    """Refuses a classifier that now gives other scores than in its trial."""
+
+
+def examine(model: Classifier, draw: Draw, size: int, rng: np.random.Generator) -> Poll:
+    """The poll on which `model` votes `size` noisy inputs at a time; `InvalidParameter` if it has none."""
+    rows = draw(size)
+    evaluate, isolation = model.rowwise(rows)
+    trial = _Trial(evaluate, rows, draw, rng)
+    labels(trial.first, size, model.classes)
+    trial.ask_again()
+    trial.compare_companions(PROBES[isolation])
+    same_bits = trial.compare_places()
+    if isolation is Isolation.PROVED:
+        _compare_with_batches(model, trial)
+    trial.ask_again()
+    return Poll(evaluate, isolation, same_bits, model.digest, trial.ask_again)
+
+
+class _Trial:
+    """One batch of noisy inputs, and what the classifier first said of it."""
+
+    def __init__(self, evaluate: Evaluate, rows: Batch, draw: Draw, rng: np.random.Generator) -> None:
+        self.evaluate, self.rows, self.draw, self.rng = evaluate, rows, draw, rng
+        self.first = self.scores(rows)
+        self.slack = _slack(self.first)
+
+    def scores(self, batch: Batch) -> Outputs:
+        """The scores of a copy: a classifier may write into what it is given."""
+        with np.errstate(all="ignore"):
+            return self.evaluate(batch.copy())
+
+    def ask_again(self) -> None:
+        gaps = _gaps(self.scores(self.rows), self.first)
+        if (gaps > _rounding(self.first)).any():
+            raise InvalidParameter(
+                "This classifier gave other scores when it was asked about the same noisy inputs again, so "
+                "its votes are not those of one function. Nothing was certified. Pass a classifier without "
+                "randomness and without memory of earlier calls."
+            )
+
+    def compare_companions(self, count: int) -> None:
+        """Scores of some inputs among copies of themselves, and among other companions."""
+        size = len(self.rows)
+        probes = self.rows[self.rng.choice(size, min(count, size), replace=False)]
+        own = [self.scores(np.repeat(probe[None], size, axis=0)) for probe in probes]
+        alone = np.stack([scores[0] for scores in own])
+        jitter = np.max([_gaps(scores, scores[:1]).max(axis=0) for scores in own], axis=0)
+        if (jitter > self.slack).any():
+            raise InvalidParameter(
+                "This classifier gives equal inputs other scores at other places of a batch, so its votes "
+                f"are not those of one function. {WAY_OUT}"
+            )
+        tolerance = np.minimum(JITTER * jitter, self.slack) + _rounding(np.concatenate(own))
+        for words, batch in self._companions():
+            places = self.rng.choice(size, len(probes), replace=False)
+            batch[places] = probes
+            try:
+                scores = self.scores(batch)
+            except Exception:  # rows far from the input: a classifier may refuse what noise never gives
+                if words == NEAR:
+                    raise
+                continue
+            if (_gaps(scores[places], alone) > tolerance).any():
+                raise InvalidParameter(
+                    "This classifier does not answer each input on its own: the scores of a noisy input "
+                    f"changed when {words} stood beside it in the batch. A radius would be about the batch, "
+                    f"not about the input. {WAY_OUT}"
+                )
+        self._compare_alone(probes, alone)
+
+    def compare_places(self) -> bool:
+        """Whether scores are the same, bit for bit, in other orders of the batch; up to rounding they must
+        be."""
+        size = len(self.rows)
+        same_bits = True
+        for order in (np.roll(np.arange(size), 1), np.arange(size)[::-1], self.rng.permutation(size)):
+            scores, first = self.scores(self.rows[order]), self.first[order]
+            same_bits = same_bits and scores.dtype == first.dtype and scores.tobytes() == first.tobytes()
+            if differ(scores, first):
+                raise InvalidParameter(
+                    "This classifier's scores depend on the order of the batch, so its votes are not those "
+                    f"of one function. {WAY_OUT}"
+                )
+        return same_bits and self.scores(self.rows).tobytes() == self.first.tobytes()
+
+    def _compare_alone(self, probes: Batch, alone: Outputs) -> None:
+        try:
+            single = np.concatenate([self.scores(probe[None]) for probe in probes])
+        except Exception:  # an exported program may be for batches of one size only
+            return
+        if single.shape != alone.shape or (_gaps(single, alone) > self.slack).any():
+            raise InvalidParameter(
+                "This classifier answers otherwise when a noisy input is alone in its batch, so its votes "
+                f"depend on the size of the batch. {WAY_OUT}"
+            )
+
+    def _companions(self) -> Iterator[tuple[str, Batch]]:
+        rows = self.rows
+        far = (FAR * (1 + float(np.abs(rows).max(initial=0.0)))) * np.ones_like(rows[:1])
+        alternating = np.where(np.arange(len(rows)) % 2, 1, -1).reshape(-1, *[1] * (rows.ndim - 1))
+        yield NEAR, self.draw(len(rows))
+        yield NEAR, np.repeat(rows[:1], len(rows), axis=0)
+        yield "zeros", np.zeros_like(rows)
+        yield "large numbers", np.repeat(far, len(rows), axis=0).astype(rows.dtype)
+        yield "large negative numbers", np.repeat(-far, len(rows), axis=0).astype(rows.dtype)
+        yield "numbers of both signs", (alternating * (rows + far)).astype(rows.dtype)
+        single = rows.copy()
+        single[int(self.rng.integers(len(rows)))] = far[0]
+        yield "one row of large numbers", single
+
+
+NEAR = "other noise"
+
+
+def _compare_with_batches(model: Classifier, trial: _Trial) -> None:
+    """Under vmap nothing mixes; in an ordinary batch it must not either, or users run another function."""
+    try:
+        together = _Trial(model.outputs, trial.rows, trial.draw, trial.rng)
+    except Exception:  # a network for one input only has no batch to mix
+        return
+    together.compare_companions(PROBES[Isolation.PROVED])
+    if differ(together.first, trial.first):
+        raise InvalidParameter(
+            "This network does not answer each input on its own: its scores in a batch are not those that it "
+            "gives one input at a time (torch.func.vmap). It mixes the inputs of a batch or depends on their "
+            f"number. {WAY_OUT}"
+        )
+
+
+def differ(scores: Outputs, expected: Outputs) -> bool:
+    """Whether more rows differ than another kernel explains."""
+    if scores.shape != expected.shape:
+        return True
+    apart = np.asarray((_gaps(scores, expected) > _slack(expected)).any(axis=1))
+    return int(apart.sum()) > max(1, RARE * apart.size)
+
+
+def _slack(outputs: Outputs) -> Floats:
+    return OTHER_KERNEL * _sizes(outputs)
+
+
+def _columns(outputs: Outputs) -> Outputs:
+    """Labels as one column."""
+    return outputs.reshape(len(outputs), -1)
+
+
+def _sizes(outputs: Outputs) -> Floats:
+    """The largest finite score of each class; 0 for labels, which must be equal."""
+    if outputs.ndim == 1:
+        return np.zeros(1)
+    sizes = np.abs(outputs.astype(np.float64))
+    return np.asarray(np.where(np.isfinite(sizes), sizes, 0.0).max(axis=0, initial=0.0))
+
+
+def _rounding(outputs: Outputs) -> Floats:
+    if np.issubdtype(outputs.dtype, np.floating):
+        return UNITS * float(np.finfo(outputs.dtype).eps) * _sizes(outputs)
+    return np.zeros(_columns(outputs).shape[1])
+
+
+def _gaps(some: Outputs, others: Outputs) -> Floats:
+    """How far scores are apart; what is no finite number must be the same on both sides."""
+    a, b = _columns(some).astype(np.float64), _columns(others).astype(np.float64)
+    if a.shape[1] != b.shape[1]:
+        return np.full((len(a), 1), np.inf)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(a - b)
+    return np.where(same, 0.0, np.where(np.isfinite(apart), apart, np.inf))
