@@ -73,7 +73,9 @@ class Query:
 
     def found(self, samples: int = SAMPLES) -> Any:
         claim = Budget(EPSILON, DELTA if self.plan().delta else 0)
-        return audit(self.target(), PAIR, claim, samples=samples, unit=self.unit, workers=1, name=self.text)
+        return audit(
+            self.target(), PAIR, claim, seed=0, samples=samples, unit=self.unit, workers=1, name=self.text
+        )
 
 
 WARDS = {"ward": ["a", "b"]}

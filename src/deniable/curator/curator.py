@@ -26,6 +26,7 @@ from deniable.ledger import Ledger, names
 from deniable.loss import Number
 from deniable.mechanism import Random
 from deniable.process import Original
+from deniable.sql.after.closed.runs import Runner
 from deniable.sql.engines import Engine, open_engine
 from deniable.sql.plan.request import Terms
 from deniable.sql.schema.declare import Schema
@@ -225,6 +226,12 @@ class Curator(Original):
         """Stop what is being asked through this object, from any thread: each such query ends with `Stopped`.
         In the main thread Ctrl-C does the same."""
         self._desk.cancel()
+
+    def compute_by(self, runner: Runner) -> None:
+        """Have what follows a release (windows, queries over results) computed by `runner`, and not in this
+        process: a server has a pool of others for it. It holds for parts that are made of this object
+        afterwards too."""
+        self._desk.runner = runner
 
     # ----------------------------------------------------------------------------------------- others who ask
 

@@ -10,6 +10,7 @@ from deniable.curator.stop import Stop
 from deniable.ledger import Account
 from deniable.mechanism import Random
 from deniable.process import Home
+from deniable.sql.after.closed.runs import Runner
 from deniable.sql.engines import Engine
 from deniable.sql.schema.declare import Schema
 
@@ -21,6 +22,7 @@ class Desk:
 
     `places` is where the data lies, `limit_delta` the δ of the data set's limit as it was last read. `begin`
     is called before an account that exists is charged. One query runs at a time: the one that has the `turn`.
+    `runner` computes what follows a release; None: this process does.
     """
 
     def __init__(
@@ -33,6 +35,7 @@ class Desk:
         rng: Random | None = None,
         places: tuple[str, ...] = (),
         turn: threading.Lock | None = None,
+        runner: Runner | None = None,
     ) -> None:
         self._home = Home()
         self._asking: list[Stop] = []
@@ -44,6 +47,7 @@ class Desk:
         self.rng = rng
         self.places = places
         self.turn = turn or threading.Lock()
+        self.runner = runner
         self.begin: Callable[[], None] = lambda: None
         self.limit_delta = account.view().standings[account.root].filter.limit.delta
 
@@ -60,6 +64,7 @@ class Desk:
             rng=self.rng,
             places=self.places,
             turn=self.turn,
+            runner=self.runner,
         )
 
     def enter(self) -> Stop:

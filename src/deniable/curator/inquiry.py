@@ -26,6 +26,7 @@ from deniable.mechanism import Release
 from deniable.process import Original
 from deniable.sql.after.afterwards import Afterwards
 from deniable.sql.after.canonical import OwnBlock, own_block
+from deniable.sql.after.closed.runs import RunClosed, run_here
 from deniable.sql.after.release import Blocks, WithBlock, block_plan
 from deniable.sql.after.released_run import ReleasedRun
 from deniable.sql.after.split import SplitQuery, split_query
@@ -151,6 +152,9 @@ class Inquiry(Original):
         self._nonnegative = nonnegative
         self._quotes: dict[str, Quote] = {}
         self._stops: list[Stop] = []
+        self._run_after: RunClosed = run_here
+        if desk.runner is not None:
+            self._run_after = desk.runner(desk.account.name, self._is_stopped)
 
     def preview(self) -> Preview:
         """What it would cost, how far its answer may be off, and what would be left. No data is opened,
@@ -206,6 +210,9 @@ class Inquiry(Original):
         """Stop what this question has begun, from any thread."""
         for stop in tuple(self._stops):
             stop.request()
+
+    def _is_stopped(self) -> bool:
+        return any(stop.requested is not None for stop in tuple(self._stops))
 
     def _replied(self, stop: Stop) -> Reply:
         """Whatever is raised is given at the end of a step of time, as an answer is."""
@@ -311,7 +318,7 @@ class Inquiry(Original):
             return None
         if own is None or query.after is None or answer_key(self._desk, query, quote.terms) != quote.block:
             return None
-        after = Afterwards(query.blocks, query.after)
+        after = Afterwards(query.blocks, query.after, self._run_after)
         _ = after.schema
         plans = (block_plan(quote.mechanism, own),)
         return replace(quote, mechanism=Blocks(plans), after=after, key=quote.block, block=None, own=None)
@@ -344,7 +351,7 @@ class Inquiry(Original):
         """From metadata alone: whatever is refused here is refused whatever the data."""
         terms, unit = self._terms(**stated), self._desk.account.unit
         query = split_query(self._text, self._desk.schema, unit)
-        mechanism, after = _mechanism(query, unit, terms)
+        mechanism, after = _mechanism(query, unit, terms, self._run_after)
         return self._priced(query, mechanism, after, mechanism.loss, terms)
 
     def _shared(self, stated: dict[str, Any]) -> Quote:
@@ -359,7 +366,7 @@ class Inquiry(Original):
         plans, loss, own = one_of(query.blocks, account.unit, terms, many, rules, rho)
         if query.after is None:
             return self._priced(query, plans[0], None, loss, own)
-        after = Afterwards(query.blocks, query.after)
+        after = Afterwards(query.blocks, query.after, self._run_after)
         _ = after.schema
         return self._priced(query, Blocks(plans), after, loss, own)
 
@@ -453,11 +460,13 @@ class Inquiry(Original):
             return  # the answer is paid for and stands; asked again, it only costs again
 
 
-def _mechanism(asked: SplitQuery, unit: Unit, terms: Terms) -> tuple[Plan | Blocks, Afterwards | None]:
+def _mechanism(
+    asked: SplitQuery, unit: Unit, terms: Terms, run: RunClosed
+) -> tuple[Plan | Blocks, Afterwards | None]:
     """One plan, or one of each block; what is said over these is tried on tables without rows."""
     if asked.after is None:
         return plan(asked.blocks[0], unit, terms), None
-    after = Afterwards(asked.blocks, asked.after)
+    after = Afterwards(asked.blocks, asked.after, run)
     _ = after.schema
     share = terms.shared(len(asked.blocks))
     return Blocks(tuple(plan(block, unit, share) for block in asked.blocks)), after

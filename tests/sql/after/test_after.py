@@ -363,7 +363,7 @@ def test_levels_serve_every_number_of_cells() -> None:
 def test_a_block_has_one_form_however_it_is_written() -> None:
     texts = (
         "SELECT ward, COUNT(*) AS n, RANK() OVER (ORDER BY n) AS r FROM visits GROUP BY ward",
-        "WITH t AS (SELECT COUNT(*) AS k, w.ward AS name FROM visits AS w GROUP BY 2) SELECT MAX(k) FROM t",
+        "WITH t AS (SELECT COUNT(*) AS k, w.ward AS name FROM visits AS w GROUP BY 2) SELECT k * 2 FROM t",
         "SELECT * FROM (SELECT ward, COUNT(*) FROM visits GROUP BY ALL HAVING COUNT(*) > 5 LIMIT 3)",
     )
     assert len({split_query(text, SCHEMA, PATIENT).blocks for text in texts}) == 1
@@ -389,9 +389,44 @@ def test_rows_of_a_person_are_still_hers_in_a_block() -> None:
     )
     assert asked.after is None
     by_row = split_query(
-        "SELECT AVG(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY 1)", SCHEMA, ROW
+        "SELECT AVG(n) FROM (SELECT diagnosis, COUNT(*) AS n FROM visits GROUP BY 1)", SCHEMA, ROW
     )
     assert by_row.after is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT AVG(n) FROM (SELECT visit_id, COUNT(*) AS n FROM visits GROUP BY visit_id)",
+        "SELECT COUNT(*) FROM (SELECT DISTINCT ward FROM visits)",
+        "SELECT diagnosis, SUM(n) FROM (SELECT diagnosis, ward, COUNT(*) AS n FROM visits GROUP BY 1, 2) GROUP BY 1",
+        "WITH t AS (SELECT ward, SUM(cost) AS c FROM visits GROUP BY ward), u AS (SELECT c * 2 AS d FROM t) "
+        "SELECT MAX(d) FROM u",
+        "WITH t AS (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) SELECT ward, n / (SELECT SUM(n) FROM t) FROM t",
+        "SELECT COUNT(*) FROM (SELECT seen::date AS day FROM visits GROUP BY 1 HAVING COUNT(*) > 9)",
+        "SELECT diagnosis FROM (SELECT diagnosis, ward, COUNT(*) AS n FROM visits GROUP BY 1, 2) GROUP BY 1 "
+        "HAVING SUM(n) > 9",
+    ],
+)
+@pytest.mark.parametrize("unit", [PATIENT, ROW], ids=["person", "row"])
+def test_what_is_aggregated_over_private_groups_is_refused_before_it_is_paid_for(
+    text: str, unit: Unit
+) -> None:
+    """Rare keys are not released: a count of sessions was 0, an average order NULL, and both were charged."""
+    with pytest.raises(InvalidQuery, match=r"Rare values are not released.*nothing was charged"):
+        split_query(text, SCHEMA, unit)
+
+
+def test_groups_by_public_keys_and_by_people_are_aggregated_and_private_ones_are_shown() -> None:
+    for text in (
+        "SELECT AVG(n), COUNT(*) FROM (SELECT diagnosis, COUNT(*) AS n FROM visits GROUP BY diagnosis)",
+        "SELECT AVG(n) FROM (SELECT patient_id, ward, COUNT(*) AS n FROM visits GROUP BY patient_id, ward)",
+        "SELECT ward, n, SUM(n) OVER () FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)",
+        "SELECT w, SUM(n) FROM (SELECT ward AS w, diagnosis, COUNT(*) AS n FROM visits GROUP BY 1, 2) GROUP BY w",
+        "WITH d AS (SELECT diagnosis, COUNT(*) AS n FROM visits GROUP BY 1), w AS (SELECT ward, COUNT(*) AS n FROM visits "
+        "GROUP BY 1) SELECT ward, n, (SELECT SUM(n) FROM d) FROM w",
+    ):
+        assert split_query(text, SCHEMA, PATIENT).blocks
 
 
 @pytest.mark.parametrize(

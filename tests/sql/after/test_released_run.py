@@ -24,10 +24,10 @@ from deniable.ledger.releases import Kept
 from deniable.loss import exact
 from deniable.randomness import SeededRandom
 from deniable.sql.after.canonical import OwnBlock, own_block
-from deniable.sql.after.packing import unpacked
 from deniable.sql.after.release import ReleasedBlock, block_of_run, block_plan, released_block
 from deniable.sql.after.released_run import ReleasedRun, serves
 from deniable.sql.after.split import split_query
+from deniable.sql.arrays import unpack_table
 from deniable.sql.engines import Engine
 from deniable.sql.plan.exact import Exact
 from deniable.sql.plan.plan import Plan
@@ -154,7 +154,7 @@ def numbers_in(said: Any) -> Iterator[int]:
     if isinstance(said, Mapping):
         for name, value in said.items():
             if name == "keys":
-                assert all(column.type == pa.string() for column in unpacked(value).columns)
+                assert all(column.type == pa.string() for column in unpack_table(value).columns)
             elif name not in ("grids", "noises", "limit", "layout"):
                 yield from numbers_in(value)
     elif isinstance(said, list):

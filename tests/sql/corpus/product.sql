@@ -8,6 +8,7 @@ WHERE occurred_at >= '2022-01-01' AND occurred_at < '2022-07-01' GROUP BY 1 ORDE
 WITH daily AS (SELECT occurred_at::date AS day, COUNT(DISTINCT user_id) AS dau FROM events GROUP BY 1)
 SELECT day, dau, AVG(dau) OVER (ORDER BY day ROWS BETWEEN 6 PRECEDING AND CURRENT ROW) AS dau_7d FROM daily ORDER BY day
 
+-- missing: whose values are private. Rare values are not released
 WITH dau AS (SELECT date_trunc('month', occurred_at) AS month, occurred_at::date AS day, COUNT(DISTINCT user_id) AS n FROM events GROUP BY 1, 2),
 mau AS (SELECT date_trunc('month', occurred_at) AS month, COUNT(DISTINCT user_id) AS n FROM events GROUP BY 1)
 SELECT mau.month, AVG(dau.n) / MAX(mau.n) AS stickiness FROM dau JOIN mau ON dau.month = mau.month GROUP BY mau.month ORDER BY 1

@@ -10,15 +10,16 @@ import pytest
 import yaml
 
 from deniable.errors import InvalidQuery
-from deniable.sql.after import closed
 from deniable.sql.after.afterwards import Afterwards
-from deniable.sql.after.closed import Closed
+from deniable.sql.after.closed import runs
+from deniable.sql.after.closed.connection import Closed
 from deniable.sql.after.release import ReleasedBlock
 from deniable.sql.after.split import split_query
 from deniable.sql.answer.table import arrow_type
 from tests.sql.hospital import PATIENT, SCHEMA
 
-T = "WITH t AS (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) "
+T = "WITH t AS (SELECT diagnosis AS ward, COUNT(*) AS n FROM visits GROUP BY diagnosis) "
+"""Groups by a public key, over which anything may be aggregated."""
 secret = pa.table({"x": [1]})
 
 HERE = Path(__file__).parent
@@ -54,20 +55,23 @@ def said(text: str, rows: int = 30) -> pa.Table:
 BOMBS = {
     "rows": "SELECT a.n FROM t a, t b, t c, t d, t e",
     "sorting": "SELECT SUM(x) FROM (SELECT RANK() OVER (ORDER BY a.n + b.n + f.n) AS x FROM t a, t b, t c, t d, t e, t f)",
-    "text": "SELECT string_agg(lpad(a.ward, 100000, 'x'), '') FROM t a, t b, t c",
-    "regex": r"SELECT regexp_matches(lpad('', 20000, 'a') || 'b', '^((((a*)*)*)*)$') FROM t a, t b",
+    "text": "SELECT string_agg(replace(lpad(a.ward, 1000, 'x'), 'x', lpad('', 1000, 'y')), '') FROM t a, t b",
+    "bytes": "SELECT replace(lpad(a.ward, 1000, 'x'), 'x', lpad('', 100, 'y')) AS x FROM t a, t b",
+    "columns": "SELECT " + "*, " * 600 + "* FROM t",
+    "regex": r"SELECT regexp_matches(lpad('', 1000, 'a') || 'b', '^((((a*)*)*)*)$') FROM t a, t b",
 }
 
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_ends_by_its_own_limits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(closed, "SECONDS", 1.0)
+    monkeypatch.setattr(runs, "SECONDS", 1.0)
     text = T + BOMBS[name]
     if name == "regex":  # RE2 takes time in proportion to the text
         assert said(text).num_rows == 900
         return
     with pytest.raises(
-        InvalidQuery, match=r"more than 100,000 rows|longer than 1 seconds|Out of Memory|memory"
+        InvalidQuery,
+        match=r"more than 100,000 rows|longer than 1 seconds|more memory|larger than 32 MB|1,000 columns",
     ):
         said(text, rows=80)
 

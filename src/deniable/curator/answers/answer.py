@@ -3,7 +3,6 @@ the intervals leave out."""
 
 from __future__ import annotations
 
-import base64
 import importlib
 import json
 import math
@@ -230,14 +229,14 @@ class Answer(Release[pa.Table]):
             {
                 "format": FORMAT,
                 "unit": self.unit.to_dict(),
-                "value": _packed(self.value),
-                "low": _packed(self.low),
-                "high": _packed(self.high),
+                "value": arrays.pack_table(self.value),
+                "low": arrays.pack_table(self.low),
+                "high": arrays.pack_table(self.high),
                 "confidence": self.confidence,
                 "epsilon": self.epsilon,
                 "delta": self.delta,
                 "bounds": {name: list(pair) for name, pair in self.bounds.items()},
-                "left_out": _packed(self.left_out),
+                "left_out": arrays.pack_table(self.left_out),
                 "bounding": None if self.bounding is None else vars(self.bounding),
                 "seconds": seconds,
             }
@@ -250,17 +249,17 @@ class Answer(Release[pa.Table]):
         content = json.loads(kept.content)
         left_out, bounding = NOTHING, None
         if "left_out" in content:
-            left_out = _unpacked(content["left_out"])
+            left_out = arrays.unpack_table(content["left_out"])
         if content.get("bounding"):
             bounding = Bounding(**content["bounding"])
         return cls(
-            value=_unpacked(content["value"]),
+            value=arrays.unpack_table(content["value"]),
             loss=kept.loss,
             unit=Unit.from_dict(content["unit"]),
             entry=entry,
             private=kept.private,
-            low=_unpacked(content["low"]),
-            high=_unpacked(content["high"]),
+            low=arrays.unpack_table(content["low"]),
+            high=arrays.unpack_table(content["high"]),
             confidence=content["confidence"],
             epsilon=content["epsilon"],
             delta=content["delta"],
@@ -300,15 +299,3 @@ def _free(name: str, taken: set[str]) -> str:
     if name not in taken:
         return name
     return _free(f"{name}_", taken)
-
-
-def _packed(table: pa.Table) -> str:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return base64.b64encode(sink.getvalue().to_pybytes()).decode()
-
-
-def _unpacked(text: str) -> pa.Table:
-    with pa.ipc.open_stream(base64.b64decode(text)) as reader:
-        return reader.read_all()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deniable.curator.answers.answer import Answer
-from deniable.errors import InvalidQuery
+from deniable.errors import InvalidQuery, NotComputed, Stopped, TooMany
 from deniable.ledger.releases import Kept
 from deniable.mechanism import Release
 from deniable.sql.after.afterwards import Afterwards
@@ -42,7 +42,9 @@ class BlocksKept:
         try:
             result = after.answer(self.release.value)
         except InvalidQuery as failure:
-            raise InvalidQuery(f"{failure} {PAID}") from None
+            raise NotComputed(f"{failure} {PAID}") from None
+        except (Stopped, TooMany) as failure:
+            raise type(failure)(f"{failure} {PAID}") from None
         bounds = {name: pair for block in self.release.value for name, pair in block.bounds.items()}
         bounding = None
         if len(self.release.value) == 1:

@@ -5,19 +5,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pyarrow as pa
 from sqlglot import expressions as exp
 
-from deniable.errors import InvalidQuery
-from deniable.sql.after.arithmetic import NOISE, SLOPE, START, OwnNoise
-from deniable.sql.after.closed import Closed, duckdb_text
+from deniable.errors import InvalidQuery, Stopped, TooMany
+from deniable.sql.after.arithmetic import NOISE, SLOPE, START, NodeAllowance, OwnNoise, TooLong
+from deniable.sql.after.closed.runs import RunClosed, run_here
 from deniable.sql.after.companions import HIGH, LOW, AnswerColumn, AnswerColumns, annotated
 from deniable.sql.after.reach import Reach, level
 from deniable.sql.after.release import ReleasedBlock
 from deniable.sql.after.split import split_query, table_name
+from deniable.sql.after.statement import duckdb_text
 from deniable.sql.answer.table import arrow_type
 from deniable.sql.read.parse import refuse
 from deniable.sql.schema.declare import Schema
@@ -42,10 +43,11 @@ class Said:
 
 @dataclass(frozen=True)
 class Afterwards:
-    """A query over the released `blocks`."""
+    """A query over the released `blocks`, and who `run`s it."""
 
     blocks: tuple[Query, ...]
     tree: exp.Expr
+    run: RunClosed = field(default=run_here, repr=False, compare=False)
 
     @cached_property
     def text(self) -> str:
@@ -56,10 +58,14 @@ class Afterwards:
         return self._annotated([frozenset() for _ in self.blocks])
 
     def _annotated(self, like: Sequence[Collection[str]]) -> tuple[str, AnswerColumns | None]:
-        """With the ends of all numbers; `like` are, by block, the columns whose cells have one noise each."""
+        """With the ends of all numbers; `like` are, by block, the columns whose cells have one noise each.
+        Without any where that would be too long."""
         names = {table_name(i): _columns(i, query, like[i]) for i, query in enumerate(self.blocks)}
-        tree, columns = annotated(self.tree, names)
-        return duckdb_text(tree), columns
+        try:
+            tree, columns = annotated(self.tree, names, NodeAllowance())
+            return duckdb_text(tree), columns
+        except (TooLong, RecursionError):
+            return self.text, None
 
     # -------------------------------------------------------------------------------------- before the charge
 
@@ -69,10 +75,11 @@ class Afterwards:
         here, before anything is charged."""
         tables, text = {table_name(i): _empty(query) for i, query in enumerate(self.blocks)}, self.text
         try:
-            with Closed(tables) as database:
-                return database.answer(text).schema
+            return self.run(tables, text, empty=True).schema
         except InvalidQuery as refusal:
             refuse(str(refusal))
+        except (Stopped, TooMany) as failure:
+            raise type(failure)(f"{failure} No data was read and nothing was charged.") from None
 
     @property
     def direct(self) -> dict[str, tuple[int, str]]:
@@ -91,8 +98,7 @@ class Afterwards:
 
     def answer(self, released: Sequence[ReleasedBlock]) -> Said:
         tables = {table_name(i): block.table for i, block in enumerate(released)}
-        with Closed(tables) as database:
-            table = database.answer(self.text)
+        table = self.run(tables, self.text)
         low: dict[str, pa.ChunkedArray] = {}
         high: dict[str, pa.ChunkedArray] = {}
         by_level: dict[int, list[int]] = {}
@@ -100,13 +106,45 @@ class Afterwards:
         for position, each in _levels(table, released, with_ends[1]).items():
             by_level.setdefault(each, []).append(position)
         for each, positions in by_level.items():
-            for position, ends in _ends(table, released, each, positions, with_ends).items():
+            for position, ends in self._ends(table, released, each, positions, with_ends).items():
                 name = table.column_names[position]
                 low[name], high[name] = ends
         names = [name for name in table.column_names if name in low]
         sides = [pa.table({name: side[name] for name in names}) for side in (low, high)]
         bare_names = [name for name in self._noisy(table) if name not in low]
         return Said(table, sides[0], sides[1], tuple(bare_names))
+
+    def _ends(
+        self,
+        table: pa.Table,
+        released: Sequence[ReleasedBlock],
+        at: int,
+        positions: Sequence[int],
+        with_ends: tuple[str, AnswerColumns | None],
+    ) -> dict[int, tuple[pa.ChunkedArray, pa.ChunkedArray]]:
+        """Both ends of some columns, read at one level; none where the two runs differ in a row."""
+        text, columns = with_ends
+        assert columns is not None
+        tables = {table_name(i): _beside(block, at) for i, block in enumerate(released)}
+        lines = {name: line for i, block in enumerate(released) for name, line in _lines(i, block, at)}
+        try:
+            both = self.run(tables | (lines if NOISE in text else {}), text)
+        except InvalidQuery:
+            return {}
+        own = both.select(range(len(columns))).rename_columns(table.column_names)
+        if not own.equals(table):
+            return {}
+        reach_positions = [i for i, column in enumerate(columns) if column.reach is not None]
+        limits = {}
+        for position in positions:
+            first = len(columns) + 2 * reach_positions.index(position)
+            reach = columns[position].reach
+            slack = 0.0 if reach is not None and reach.direct else _ROUNDING
+            limits[position] = (
+                _outward(both.column(first), -1, slack),
+                _outward(both.column(first + 1), 1, slack),
+            )
+        return limits
 
     def _noisy(self, table: pa.Table) -> list[str]:
         """The numbers of the answer but its keys."""
@@ -136,45 +174,12 @@ def _levels(
     return levels
 
 
-def _ends(
-    table: pa.Table,
-    released: Sequence[ReleasedBlock],
-    at: int,
-    positions: Sequence[int],
-    with_ends: tuple[str, AnswerColumns | None],
-) -> dict[int, tuple[pa.ChunkedArray, pa.ChunkedArray]]:
-    """Both ends of some columns, read at one level; none where the two runs differ in a row."""
-    text, columns = with_ends
-    assert columns is not None
-    tables = {table_name(i): _beside(block, at) for i, block in enumerate(released)}
-    lines = {name: line for i, block in enumerate(released) for name, line in _lines(i, block, at)}
-    try:
-        with Closed(tables | (lines if NOISE in text else {})) as database:
-            both = database.answer(text)
-    except InvalidQuery:
-        return {}
-    own = both.select(range(len(columns))).rename_columns(table.column_names)
-    if not own.equals(table):
-        return {}
-    reach_positions = [i for i, column in enumerate(columns) if column.reach is not None]
-    limits = {}
-    for position in positions:
-        first = len(columns) + 2 * reach_positions.index(position)
-        reach = columns[position].reach
-        slack = 0.0 if reach is not None and reach.direct else _ROUNDING
-        limits[position] = (
-            _outward(both.column(first), -1, slack),
-            _outward(both.column(first + 1), 1, slack),
-        )
-    return limits
-
-
-def answer_fields(text: str, schema: Schema, unit: Unit) -> list[tuple[str, Kind]]:
+def answer_fields(text: str, schema: Schema, unit: Unit, run: RunClosed = run_here) -> list[tuple[str, Kind]]:
     """The names and types of an answer's columns, known before it is asked for."""
     query = split_query(text, schema, unit)
     if query.after is None:
         return [(output.name, output.of.type.kind) for output in query.blocks[0].outputs]
-    return [(each.name, _kind(each.type)) for each in Afterwards(query.blocks, query.after).schema]
+    return [(each.name, _kind(each.type)) for each in Afterwards(query.blocks, query.after, run).schema]
 
 
 def _kind(kind: pa.DataType) -> Kind:

@@ -11,9 +11,11 @@ from collections.abc import Collection
 
 from sqlglot import expressions as exp
 
-from deniable.sql import functions
+from deniable.sql import functions, types
 from deniable.sql.read import hints
+from deniable.sql.read.expressions.coercion import whole, whole_number
 from deniable.sql.read.parse import PARTS, name_of, refuse, shown
+from deniable.sql.read.relations.series import series
 
 RESERVED = "deniable_"
 """How names begin that an analyst may not use: those of released tables and of intervals."""
@@ -83,6 +85,7 @@ def _check_node(node: exp.Expr) -> None:
         refuse("A recursive WITH is not answered.", "Write the steps out.")
     if isinstance(node, exp.Pivot):
         _check_pivot(node)
+    _check_width(node)
     for part in ("into", "locks", "sample", "hint", "settings", "laterals", "match", "connect", "cluster"):
         if node.args.get(part):
             what, way_out = PARTS.get(part, (part.upper(), "Leave it out."))
@@ -120,21 +123,26 @@ def _check_table(node: exp.Table, named: Collection[str]) -> None:
         refuse(f"There is no released result {shown(str(node.name))} here.", "Name it by WITH.")
 
 
+def _check_width(node: exp.Expr) -> None:
+    """As on private rows: no literal is longer, and no text is filled up to more characters. (What a text
+    becomes by being joined with itself again and again is limited where it is run.)"""
+    if isinstance(node, exp.Literal) and node.is_string and len(str(node.this)) > types.MAX_TEXT:
+        refuse(
+            f"Expected texts of at most {types.MAX_TEXT:,} characters, got one of {len(str(node.this)):,}."
+        )
+    if isinstance(node, exp.Pad):
+        whole(node.args.get("expression"), name_of(node).upper(), 0, types.MAX_TEXT)
+    if isinstance(node, exp.DataType) and (node.args.get("nested") or node.args.get("values")):
+        refuse("A type of lists or structs is not answered over released results.", "Leave it out.")
+
+
 def _check_series(node: exp.GenerateSeries) -> None:
-    """Of literals, and short: a longer one would be worked on for nothing but its length."""
-    ends = [node.args.get("start"), node.args.get("end"), node.args.get("step")]
-    if any(end is not None and not _constant(end) for end in ends):
+    """Of literals, and short: a longer one would be worked on for nothing but its length. Of whole numbers it
+    may be longer than beside private rows."""
+    if any(part.find(exp.Column, exp.Query) for part in node.iter_expressions()):
         refuse("A series has ends that are written out.", "Write generate_series(1, 12).")
-    if all(_whole(end) for end in ends[:2]):
-        first, last = (int(end.sql()) for end in ends[:2] if end is not None)
-        if last - first > SERIES:
-            refuse(f"Expected a series of at most {SERIES:,} values.", "Make it shorter.")
-
-
-def _constant(node: exp.Expr) -> bool:
-    return not any(isinstance(part, (exp.Column, exp.Query)) for part in node.walk())
-
-
-def _whole(node: exp.Expr | None) -> bool:
-    number = node.this if isinstance(node, exp.Neg) else node
-    return isinstance(number, exp.Literal) and not number.is_string and str(number.this).isdecimal()
+    first, last, step = (whole_number(node.args.get(part)) for part in ("start", "end", "step"))
+    if first is None or last is None or (step is None and node.args.get("step") is not None):
+        series(node)
+    elif abs(last - first) // abs(step or 1) > SERIES:
+        refuse(f"Expected a series of at most {SERIES:,} values.", "Make it shorter.")

@@ -35,6 +35,32 @@ class Ends:
     noise: OwnNoise | None = None
 
 
+MOST_IN_ENDS = 5_000
+MOST_POINTS = 1_000
+"""How large the ends of one number may be, and how many cells they may stand on one by one: a product has
+four times the nodes of its factors, so n * n * … * n would fill any memory."""
+
+
+class TooLong(Exception):
+    """The ends of a query would be longer than a text may be. It is answered without intervals."""
+
+
+@dataclass
+class NodeAllowance:
+    """How many nodes may still be written for the ends of a query. Whatever its text says, that is all the
+    work that is done for them."""
+
+    left: int = 30_000
+
+    def take(self, node: exp.Expr) -> int:
+        """The nodes below `node`, which are fewer from now on."""
+        nodes = sum(1 for _ in itertools.islice(node.walk(), self.left + 1))
+        self.left -= nodes
+        if self.left < 0:
+            raise TooLong
+        return nodes
+
+
 Noisy = Ends
 Seen = Mapping[tuple[str, str], "Noisy | None"]
 """Columns by table and name; None for those without noise."""
@@ -49,11 +75,17 @@ _OF_ONE_ROW = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
 
 
 def ends(
-    node: exp.Expr, seen: Seen, *, grouped: bool, nested: Nested, by_keys: ByKeys = lambda *_: False
+    node: exp.Expr,
+    seen: Seen,
+    *,
+    grouped: bool,
+    nested: Nested,
+    space: NodeAllowance,
+    by_keys: ByKeys = lambda *_: False,
 ) -> Ends | None:
-    """The ends of an expression; None where they do not follow. `by_keys` says of a
+    """The ends of an expression; None where they do not follow, or would be too large. `by_keys` says of a
     function over rows that keys alone choose these."""
-    return _Arithmetic(seen, grouped, nested, by_keys).of(node)
+    return _Arithmetic(seen, grouped, nested, by_keys, space).of(node)
 
 
 @dataclass(frozen=True)
@@ -62,6 +94,7 @@ class _Arithmetic:
     grouped: bool
     nested: Nested
     by_keys: ByKeys
+    space: NodeAllowance
 
     def of(self, node: exp.Expr) -> Ends | None:
         if isinstance(node, exp.Paren):
@@ -69,9 +102,22 @@ class _Arithmetic:
         if isinstance(node, exp.Column):
             return self._column(node)
         if isinstance(node, exp.Query):
-            return self.nested(node)
+            return self._bounded(self.nested(node))
         if not self._noisy(node):
             return _exact(node)
+        return self._bounded(self._made_of(node))
+
+    def _bounded(self, interval: Ends | None) -> Ends | None:
+        """An interval that is small enough. Every step makes it a few times larger at most, so that none is
+        ever much larger than that."""
+        if interval is None:
+            return None
+        nodes = self.space.take(interval.low) + self.space.take(interval.high)
+        if nodes > MOST_IN_ENDS or len(interval.reach.points) > MOST_POINTS:
+            return None
+        return interval
+
+    def _made_of(self, node: exp.Expr) -> Ends | None:
         if isinstance(node, exp.Window):
             return self._window(node)
         if isinstance(node, (exp.Filter, *_OVER_MANY)):
@@ -168,7 +214,7 @@ class _Arithmetic:
         interval = self._summed(node)
         if interval is not None:
             return interval
-        inner = _Arithmetic(self.seen, False, self.nested, self.by_keys)
+        inner = _Arithmetic(self.seen, False, self.nested, self.by_keys, self.space)
         interval = inner._function(node.this, (*_OVER_MANY, *_OF_ONE_ROW))
         if interval is None:
             return None
@@ -183,7 +229,9 @@ class _Arithmetic:
         interval = self._summed(node)
         if interval is not None:
             return interval
-        return _Arithmetic(self.seen, False, self.nested, self.by_keys)._function(node, _OVER_MANY)
+        return _Arithmetic(self.seen, False, self.nested, self.by_keys, self.space)._function(
+            node, _OVER_MANY
+        )
 
     def _summed(self, node: exp.Expr) -> Ends | None:
         """SUM or AVG of cells with independent noises, of rows that are chosen by keys alone: not each noise
@@ -311,7 +359,9 @@ def _combined(node: exp.Expr, left: Ends, right: Ends) -> Ends:
             return Ends(_binary(exp.Add, left.low, right.low), _binary(exp.Add, left.high, right.high), reach)
         case exp.Sub():
             return Ends(_binary(exp.Sub, left.low, right.high), _binary(exp.Sub, left.high, right.low), reach)
-    corners = [_binary(type(node), a, b) for a in (left.low, left.high) for b in (right.low, right.high)]
+    corners = [_binary(type(node), a, b) for a in _different(left) for b in _different(right)]
+    if len(corners) == 1:
+        return Ends(corners[0], corners[0], reach)
     ends_of: list[exp.Expr] = [
         kind(this=corners[0].copy(), expressions=[c.copy() for c in corners[1:]])
         for kind in (exp.Least, exp.Greatest)
@@ -320,6 +370,13 @@ def _combined(node: exp.Expr, left: Ends, right: Ends) -> Ends:
     if isinstance(node, exp.Div) and right.reach.bases:
         low, high = _divided(low, right, "-Infinity"), _divided(high, right, "Infinity")
     return Ends(low, high, reach)
+
+
+def _different(interval: Ends) -> tuple[exp.Expr, ...]:
+    """Its two ends, or the one that both are."""
+    if interval.reach.bases:
+        return interval.low, interval.high
+    return (interval.low,)
 
 
 def _divided(end: exp.Expr, divisor: Ends, otherwise: str) -> exp.Expr:

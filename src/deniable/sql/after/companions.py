@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import expressions as exp
 
 from deniable.sql.after.allowed import RESERVED
-from deniable.sql.after.arithmetic import Ends, Noisy, OwnNoise, Seen, ends
+from deniable.sql.after.arithmetic import Ends, NodeAllowance, Noisy, OwnNoise, Seen, ends
 from deniable.sql.after.lift import aggregates
 from deniable.sql.after.reach import Reach
 from deniable.sql.read.names import fold
@@ -41,41 +41,48 @@ Names = Mapping[str, "AnswerColumns | None"]
 
 
 def annotated(
-    node: exp.Expr, names: Names, want: frozenset[int] | None = None
+    node: exp.Expr, names: Names, space: NodeAllowance, want: frozenset[int] | None = None
 ) -> tuple[exp.Expr, AnswerColumns | None]:
     """The query with the ends of its numbers after its own columns, and what those are. `want`: the positions
-    that must have ends, NULL where none follow."""
+    that must have ends, NULL where none follow. `space` is taken from for every node that is copied."""
+    space.take(node)
     node = node.copy()
     names = dict(names)
     ctes = node.ctes if isinstance(node, exp.Query) else []
     for cte in ctes:
-        body, columns = annotated(cte.this, names)
+        body, columns = annotated(cte.this, names, space)
         cte.set("this", body)
         names[fold(str(cte.alias))] = _renamed(columns, cte.args.get("alias"))
     match node:
         case exp.Select():
-            return _select(node, names, want)
+            return _select(node, names, space, want)
         case exp.Subquery() if not node.args.get("pivots"):
-            inner, columns = annotated(node.this, names, want)
+            inner, columns = annotated(node.this, names, space, want)
             node.set("this", inner)
             return node, columns if _has_only(node, {"this", "alias"}) else _mixed(columns)
         case exp.Union() if not node.args.get("distinct") and not node.args.get("by_name"):
-            return _union(node, names, want)
+            return _union(node, names, space, want)
     return node, None
 
 
 def _union(
-    node: exp.Union, names: Names, want: frozenset[int] | None
+    node: exp.Union, names: Names, space: NodeAllowance, want: frozenset[int] | None
 ) -> tuple[exp.Expr, AnswerColumns | None]:
-    sides = [annotated(side, names)[1] for side in (node.this, node.expression)]
-    if sides[0] is None or sides[1] is None or len(sides[0]) != len(sides[1]):
+    sides = {part: annotated(node.args[part], names, space) for part in ("this", "expression")}
+    left, right = (columns for _, columns in sides.values())
+    if left is None or right is None or len(left) != len(right):
         return node, None
-    both = [_either(a, b) for a, b in zip(*sides, strict=True)]
-    positions = frozenset(i for i, column in enumerate(both) if column.reach is not None)
-    targets = positions if want is None else want
-    for part in ("this", "expression"):
-        node.set(part, annotated(node.args[part], names, targets)[0])
-    return node, _mixed(tuple(both))
+    both = tuple(_either(a, b) for a, b in zip(left, right, strict=True))
+    targets = _with_ends(both) if want is None else want
+    for part, (body, columns) in sides.items():
+        if _with_ends(columns or ()) != targets:
+            body = annotated(node.args[part], names, space, targets)[0]
+        node.set(part, body)
+    return node, _mixed(both)
+
+
+def _with_ends(columns: AnswerColumns) -> frozenset[int]:
+    return frozenset(i for i, column in enumerate(columns) if column.reach is not None)
 
 
 def _either(left: AnswerColumn, right: AnswerColumn) -> AnswerColumn:
@@ -92,15 +99,15 @@ def _either(left: AnswerColumn, right: AnswerColumn) -> AnswerColumn:
 
 
 def _select(
-    select: exp.Select, names: Names, want: frozenset[int] | None
+    select: exp.Select, names: Names, space: NodeAllowance, want: frozenset[int] | None
 ) -> tuple[exp.Expr, AnswerColumns | None]:
-    sources = _sources(select, names)
+    sources = _sources(select, names, space)
     if sources is None or not _expanded(select, sources):
         return select, None
     rows = _Rows.of(select, sources)
     if not rows.whole:
         sources = [(table, _mixed(columns) or ()) for table, columns in sources]
-    companions = _companions(select, names, _seen(sources), rows)
+    companions = _companions(select, names, _seen(sources), rows, space)
     targets = frozenset(companions) if want is None else want
     if targets and _is_closed(select):
         return select, None
@@ -253,7 +260,9 @@ def _item(select: exp.Select, node: exp.Expr) -> exp.Expr | None:
     return item and plain(item)
 
 
-def _companions(select: exp.Select, names: Names, lookup: Seen, rows: _Rows) -> dict[int, Ends]:
+def _companions(
+    select: exp.Select, names: Names, lookup: Seen, rows: _Rows, space: NodeAllowance
+) -> dict[int, Ends]:
     """The ends of each item that stands on noisy numbers, by its position."""
     if _is_closed(select):
         return {}
@@ -261,7 +270,12 @@ def _companions(select: exp.Select, names: Names, lookup: Seen, rows: _Rows) -> 
     companions = {}
     for i, item in enumerate(select.expressions):
         interval = ends(
-            plain(item), lookup, grouped=is_grouped, nested=lambda q: _scalar(q, names), by_keys=rows.by_keys
+            plain(item),
+            lookup,
+            grouped=is_grouped,
+            nested=lambda query: _scalar(query, names, space),
+            space=space,
+            by_keys=rows.by_keys,
         )
         if interval is not None and interval.reach.bases:
             companions[i] = interval
@@ -293,19 +307,19 @@ def _orders_all(select: exp.Select) -> bool:
 Source = tuple[str, AnswerColumns]
 
 
-def _sources(select: exp.Select, names: Names) -> list[Source] | None:
+def _sources(select: exp.Select, names: Names, space: NodeAllowance) -> list[Source] | None:
     """What FROM holds, with its columns; None where those are not known."""
     holders = [select.args.get("from_"), *(select.args.get("joins") or [])]
     sources: list[Source] = []
     for node in (holder.this for holder in holders if holder is not None):
-        columns = _renamed(_read(node, names), node.args.get("alias"))
+        columns = _renamed(_read(node, names, space), node.args.get("alias"))
         if columns is None:
             return None
         sources.append((fold(str(node.alias_or_name)), columns))
     return sources
 
 
-def _read(node: exp.Expr, names: Names) -> AnswerColumns | None:
+def _read(node: exp.Expr, names: Names, space: NodeAllowance) -> AnswerColumns | None:
     """The columns of a table or a query in brackets, whose ends are added to it."""
     if node.args.get("pivots"):
         return None
@@ -313,7 +327,7 @@ def _read(node: exp.Expr, names: Names) -> AnswerColumns | None:
         case exp.Table(this=exp.Identifier()):
             return names.get(fold(str(node.name)))
         case exp.Subquery(this=exp.Query() as query):
-            body, columns = annotated(query, names)
+            body, columns = annotated(query, names, space)
             node.set("this", body)
             return columns
     return None
@@ -378,11 +392,11 @@ def _noisy(table: str, column: AnswerColumn) -> Noisy | None:
     return Noisy(low, high, column.reach, column.noise)
 
 
-def _scalar(query: exp.Expr, names: Names) -> Noisy | None:
+def _scalar(query: exp.Expr, names: Names, space: NodeAllowance) -> Noisy | None:
     """A query in brackets that is one number: its ends are two queries more. None where they do not
     follow."""
     inside = query.this if isinstance(query, exp.Subquery) else query
-    body, columns = annotated(inside, names)
+    body, columns = annotated(inside, names, space)
     if columns is None or len(columns) != 1 or columns[0].reach is None:
         return None
     sides = []

@@ -14,11 +14,11 @@ from deniable.loss import Composed, Loss, exact
 from deniable.mechanism import Error, Random
 from deniable.sql import arrays
 from deniable.sql.after.canonical import OwnBlock
-from deniable.sql.after.packing import packed, unpacked
 from deniable.sql.after.reach import MANY_ROWS, levels
 from deniable.sql.after.released_run import ReleasedRun
 from deniable.sql.answer.like_noises import RootLine, line
 from deniable.sql.answer.table import GroupReader, Released, answer
+from deniable.sql.arrays import pack_table, unpack_table
 from deniable.sql.engines import Engine
 from deniable.sql.plan.noise import Family, IntegerSensitivity, Noise
 from deniable.sql.plan.plan import Plan
@@ -77,8 +77,8 @@ class ReleasedBlock:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "table": packed(self.table),
-            "limits": {str(m): [packed(low), packed(high)] for m, (low, high) in self.limits.items()},
+            "table": pack_table(self.table),
+            "limits": {str(m): [pack_table(low), pack_table(high)] for m, (low, high) in self.limits.items()},
             "bounds": {name: list(pair) for name, pair in self.bounds.items()},
             "noises": {name: noise.to_dict() for name, noise in self.noises.items()},
             "bounding": None if self.bounding is None else vars(self.bounding),
@@ -86,13 +86,15 @@ class ReleasedBlock:
 
     @classmethod
     def from_dict(cls, said: Mapping[str, Any]) -> ReleasedBlock:
-        limits = {int(m): (unpacked(low), unpacked(high)) for m, (low, high) in said["limits"].items()}
+        limits = {
+            int(m): (unpack_table(low), unpack_table(high)) for m, (low, high) in said["limits"].items()
+        }
         bounds = {name: (pair[0], pair[1]) for name, pair in said["bounds"].items()}
         noises = {name: CellNoise.from_dict(each) for name, each in said.get("noises", {}).items()}
         bounding = None
         if said.get("bounding"):
             bounding = Bounding(**said["bounding"])
-        return cls(unpacked(said["table"]), limits, bounds, noises, bounding)
+        return cls(unpack_table(said["table"]), limits, bounds, noises, bounding)
 
 
 @dataclass(frozen=True)

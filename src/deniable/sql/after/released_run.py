@@ -13,9 +13,9 @@ import pyarrow as pa
 from deniable.loss import exact
 from deniable.sql import arrays
 from deniable.sql.after.canonical import OwnBlock
-from deniable.sql.after.packing import packed, unpacked
 from deniable.sql.answer import evaluate
 from deniable.sql.answer.table import Released, arrow_type
+from deniable.sql.arrays import pack_table, unpack_table
 from deniable.sql.plan.bounds.row_classes import Crowd
 from deniable.sql.plan.measures.grid import Grid
 from deniable.sql.plan.measures.left_out import LeftOut
@@ -75,7 +75,7 @@ class ReleasedRun:
     def to_dict(self) -> dict[str, Any]:
         return {
             "layout": self.layout,
-            "keys": packed(self.keys),
+            "keys": pack_table(self.keys),
             "groups": [[group.set, group.numbers, group.brackets] for group in self.groups],
             "noises": [[_of_noise(noise) for noise in each] for each in self.noises],
             "grids": [_of_grid(grid) for grid in self.grids],
@@ -88,7 +88,7 @@ class ReleasedRun:
     def from_dict(cls, said: Mapping[str, Any]) -> ReleasedRun:
         return cls(
             said["layout"],
-            unpacked(said["keys"]),
+            unpack_table(said["keys"]),
             [_group(*each) for each in said["groups"]],
             [[_noise_of(noise) for noise in each] for each in said["noises"]],
             [_grid_of(grid) for grid in said["grids"]],

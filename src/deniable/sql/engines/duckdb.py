@@ -21,6 +21,7 @@ from deniable.process import Home, abandon
 from deniable.sql.dialects import DUCKDB
 from deniable.sql.dialects.dialect import Dialect, as_stored
 from deniable.sql.dialects.duckdb import DuckDB
+from deniable.sql.duckdb_settings import CLOSED
 from deniable.sql.engines.engine import Engine, Statement
 from deniable.sql.engines.sources import CSV, DuckDBTable, Frame, Parquet, Source
 from deniable.sql.engines.stored import parquet
@@ -34,13 +35,6 @@ from deniable.units import Unit, UnitKind
 
 VERSIONS = ((2, 0), (3,))
 MEMORY = re.compile(r"[0-9]+([.][0-9]+)? ?[KMGT]i?B")
-CLOSED = {
-    "autoload_known_extensions": "false",
-    "autoinstall_known_extensions": "false",
-    "allow_community_extensions": "false",
-    "python_enable_replacements": "false",
-}
-
 
 DENSE_BITS = 20
 """Whole numbers whose range has so many bits are grouped by position, not by hash: counting the rows of

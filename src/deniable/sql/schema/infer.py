@@ -15,6 +15,7 @@ import pyarrow as pa
 from deniable.errors import DataError, InvalidParameter
 from deniable.sql.dialects import DUCKDB, Dialect
 from deniable.sql.dialects.storage import Physical
+from deniable.sql.duckdb_settings import CLOSED
 from deniable.sql.engines import duckdb as embedded
 from deniable.sql.engines import stored_on_server
 from deniable.sql.engines.sources import CSV, DuckDBTable, Frame, PostgresTable, Source, recognise
@@ -138,7 +139,7 @@ def _stored(source: Source) -> tuple[dict[str, str], Dialect]:
 
 def _embedded(source: Source) -> dict[str, str]:
     try:
-        with duckdb.connect(":memory:", config={**embedded.CLOSED}) as connection:
+        with duckdb.connect(":memory:", config={**CLOSED}) as connection:
             if isinstance(source, Frame):
                 return _types(connection, source.table)
             return _stored_in(connection, embedded.origin(connection, "_source", source, ()))

@@ -153,16 +153,16 @@ def a_time(expr: Expr, where: str) -> Expr:
 
 
 def whole(node: exp.Expr | None, where: str, low: int, high: int) -> int:
-    value = _whole_number(node)
+    value = whole_number(node)
     if value is None or not low <= value <= high:
         refuse(f"{where} expects a whole number from {low} to {high:,}, written as a literal.")
     return value
 
 
-def _whole_number(node: exp.Expr | None) -> int | None:
+def whole_number(node: exp.Expr | None) -> int | None:
     """Of a literal, with or without a minus."""
     if isinstance(node, exp.Neg):
-        value = _whole_number(node.this)
+        value = whole_number(node.this)
         return None if value is None else -value
     if not isinstance(node, exp.Literal) or node.is_string:
         return None

@@ -16,7 +16,6 @@ from typing import NoReturn
 from sqlglot import expressions as exp
 
 from deniable.sql import types
-from deniable.sql.read.hints import in_quotes
 from deniable.sql.read.names import Field, Scope, fold
 from deniable.sql.read.parse import refuse, shown
 from deniable.sql.read.relations.join_sizes import bounded, rarely_repeated
@@ -137,7 +136,7 @@ class Meeting:
         if not self.pairs:
             return NO_EQUALITY
         if self.left.private and self.right.private and not self.on_unit:
-            return _mixing(unit, self.left, self.right)
+            return _mixing(unit)
         public = [side for side in enumerate((self.left, self.right)) if not side[1].private]
         if public and not any(_identified(side, [pair[at] for pair in self.pairs]) for at, side in public):
             return Obstacle(
@@ -225,28 +224,18 @@ def _possible(kind: JoinKind, left: Scope, right: Scope) -> JoinKind:
     return JoinKind.INNER
 
 
-def _mixing(unit: Unit, left: Scope, right: Scope) -> Obstacle:
+def _mixing(unit: Unit) -> Obstacle:
     """Two private tables beside one another, and not on the unit."""
     if unit.kind is UnitKind.ROW:
         return Obstacle(
             "Two private tables cannot be joined where the unit of privacy is a row.",
             "Join public tables only.",
         )
-    names = [_unit_name(side) for side in (left, right)]
-    way_out = f"Add USING ({unit.column_name})."
-    if all(names) and names[0].partition(".")[2] != names[1].partition(".")[2]:
-        way_out = f"Write JOIN … ON {names[0]} = {names[1]}."
-    return Obstacle("Two private tables are joined on the unit of privacy only.", way_out)
-
-
-def _unit_name(scope: Scope) -> str:
-    """The unit of a side, as it may be written there; nothing where it has no name."""
-    names = (
-        f"{in_quotes(f.table)}.{in_quotes(f.name)}"
-        for f in scope.fields
-        if f.unit and f.table and not f.hidden
+    return Obstacle(
+        "Two private tables are joined on the unit of privacy only.",
+        f"If the rows that meet always belong to one {unit.column_name}, join on {unit.column_name} as well. "
+        "If not, aggregate each table by itself and join the two results.",
     )
-    return next(names, "")
 
 
 def _identified(public: Scope, on: list[Field]) -> bool:
