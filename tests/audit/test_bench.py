@@ -30,6 +30,7 @@ NEEDS = {
     "NoisyMax4": 800,
     "SVT6": 400,
     "ClassicalGaussian": 12_000,
+    "MisprintedLog": 600,
 }
 
 
@@ -55,7 +56,7 @@ def test_every_broken_case_is_found(target: Case) -> None:
     pairs = [
         pair for pair in target.pairs() if target.name != "SVT3" or pair.name == "half half"
     ]  # its search is slow
-    found = audit(target, pairs, samples=1000 * NEEDS.get(target.name, 200))
+    found = audit(target, pairs, seed=0, samples=1000 * NEEDS.get(target.name, 200))
     assert found.verdict is Verdict.VIOLATION
     assert found.epsilon <= target.true_epsilon or target.name == "ShuffledAsPoisson"
     if math.isinf(target.true_epsilon):
@@ -65,7 +66,7 @@ def test_every_broken_case_is_found(target: Case) -> None:
 
 @pytest.mark.parametrize("target", [c for c in CASES if not c.broken], ids=lambda c: c.name)
 def test_no_sound_case_is_accused(target: Case) -> None:
-    found = audit(target, target.pairs(), samples=100_000, confidence=1 - 1e-6)
+    found = audit(target, target.pairs(), seed=0, samples=100_000, confidence=1 - 1e-6)
     assert found.verdict is Verdict.CONSISTENT
     assert found.epsilon <= target.true_epsilon
 

@@ -76,7 +76,7 @@ def built(name: str) -> tuple[Endpoint, float, int]:
 
 def attacked(target: Endpoint, samples: int, confidence: float = SURE) -> Finding:
     return audit(
-        target.measured, target.pair, target.claim, samples=samples, workers=1, confidence=confidence
+        target.measured, target.pair, target.claim, samples=samples, seed=0, workers=1, confidence=confidence
     )
 
 
@@ -134,10 +134,10 @@ def test_a_plan_with_a_third_of_its_noise_is_found(name: str) -> None:
 
 def test_whole_runs_stay_within_the_claim_and_are_found_without_bounds() -> None:
     target = endpoint("SELECT COUNT(*) AS n FROM visits")
-    found = audit(target, target.pair, target.claim, samples=800, confidence=SURE)
+    found = audit(target, target.pair, target.claim, seed=0, samples=800, confidence=SURE)
     assert found.verdict is Verdict.CONSISTENT, str(found)
     wrong = target.unbounded()
-    assert audit(wrong, wrong.pair, wrong.claim, samples=400).verdict is Verdict.VIOLATION
+    assert audit(wrong, wrong.pair, wrong.claim, seed=0, samples=400).verdict is Verdict.VIOLATION
 
 
 def test_every_run_is_charged_to_an_account_of_its_own_that_it_fills() -> None:
@@ -187,7 +187,7 @@ def test_private_bounds_are_audited_as_whole_runs() -> None:
         target = Endpoint.of(opened, "SELECT SUM(days) AS s FROM visits", PAIR, epsilon=1, discover=True)
     with pytest.raises(InvalidParameter, match="audit the endpoint itself"):
         _ = target.measured
-    assert audit(target, target.pair, target.claim, samples=400).verdict is not Verdict.VIOLATION
+    assert audit(target, target.pair, target.claim, seed=0, samples=400).verdict is not Verdict.VIOLATION
 
 
 def test_a_finding_on_an_endpoint_replays_from_its_json() -> None:

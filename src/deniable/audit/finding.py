@@ -16,7 +16,7 @@ from deniable.numbers import down
 from deniable.strict_json import plain
 
 VERSION = 1
-ADDED = ("reasons",)
+ADDED = ("reasons", "event")
 """What findings of this version did not always have."""
 
 
@@ -32,6 +32,11 @@ class Verdict(StrEnum):
     REPEATS = "answers repeat"
     """Runs depend on one another, as where noise is used again; what counts runs as
     independent certifies nothing."""
+    VIOLATION_IF = "violation if"
+    """A part of the output never changes and gives the neighbours away: a violation if the target does not
+    remember it, which could not be found out."""
+    LOOK_AGAIN = "look again"
+    """The claim is refuted at the confidence that was asked for, which is too little for an accusation."""
 
     @property
     def exit_code(self) -> int:
@@ -40,7 +45,7 @@ class Verdict(StrEnum):
 
 EXIT_CODES = {
     Verdict.CONSISTENT: 0, Verdict.VIOLATION: 1, Verdict.UNDERPOWERED: 3, Verdict.NO_EVIDENCE: 4,
-    Verdict.REPEATS: 5,
+    Verdict.REPEATS: 5, Verdict.VIOLATION_IF: 6, Verdict.LOOK_AGAIN: 7,
 }  # fmt: skip
 """2 is bad input."""
 
@@ -74,6 +79,8 @@ class Witness:
     cuts: tuple[float, ...] = ()
     counts: tuple[tuple[int, int], ...] = ()
     columns: tuple[str, ...] | None = None
+    hidden: tuple[int, ...] = ()
+    """Coordinates that the attack does not look at, since they may be remembered."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,8 @@ class Finding:
     the samples. `estimate` is the plain ratio and certifies nothing. `detectable` is the smallest true ε that
     this many samples could have told from the claim with probability .95, by a perfect guesser on the easiest
     target; anything below could not be seen. `curve` holds (δ, certified ε) pairs which are valid together,
-    at `confidence`. `reasons` say in sentences why a verdict is neither a violation nor its absence.
+    at `confidence`. `reasons` say in sentences what a verdict rests on, `event` which outputs give the
+    neighbours away.
     """
 
     verdict: Verdict
@@ -105,6 +113,7 @@ class Finding:
     method: str = "sniper"
     options: Mapping[str, Any] | None = None
     reasons: tuple[str, ...] = ()
+    event: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -139,6 +148,8 @@ class Finding:
                 f'Witness: pair "{w.pair}", {w.right:,} right and {w.wrong:,} wrong guesses in {w.trials:,} '
                 f"{noun}."
             )
+        if self.event:
+            lines.append(self.event)
         lines.append(
             f"The smallest ε that could have been told from the claim: {self.detectable:.4g}."
             if math.isfinite(self.detectable)
@@ -183,10 +194,15 @@ class Finding:
         return cls(**body | {k: float(body[k]) for k in ("epsilon", "estimate", "detectable")})
 
 
-def judged(epsilon: float, claimed: float, visible: float, guesses: int) -> Verdict:
-    """Underpowered: even the easiest target with twice the claimed ε would not have been caught."""
-    if epsilon > claimed:
+def judged(epsilon: float, surely: float, claimed: float, visible: float, guesses: int) -> Verdict:
+    """`surely` is the bound at the level of an accusation, `epsilon` that at the confidence asked for.
+
+    Underpowered: even the easiest target with twice the claimed ε would not have been caught.
+    """
+    if surely > claimed:
         return Verdict.VIOLATION
+    if epsilon > claimed:
+        return Verdict.LOOK_AGAIN
     if visible > max(2 * claimed, claimed + 0.1):
         return Verdict.UNDERPOWERED
     return Verdict.CONSISTENT if guesses else Verdict.NO_EVIDENCE
@@ -219,4 +235,5 @@ def _witness(value: Mapping[str, Any]) -> Witness:
     body = dict(value)
     body |= {"high": float(body["high"]), "low": float(body["low"]), "cuts": tuple(map(float, body["cuts"]))}
     body |= {"counts": tuple((int(a), int(b)) for a, b in body["counts"])}
+    body["hidden"] = tuple(map(int, body.get("hidden", ())))
     return Witness(**body | {"columns": None if body["columns"] is None else tuple(body["columns"])})

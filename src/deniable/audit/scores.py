@@ -18,6 +18,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from deniable.audit.finding import NOTHING, Finding, Witness, at_one_delta, judged
+from deniable.audit.levels import Levels
 from deniable.audit.rules.thresholds import candidates, choose
 from deniable.audit.statistics import Array, detectable, from_guesses
 from deniable.errors import InvalidParameter
@@ -72,13 +73,15 @@ def scores(
     sign = max(choices, key=lambda s: choices[s][1])
     rule, dealt = choices[sign][0], (sign * dealt[0], sign * dealt[1])
     right, wrong = rule.count(*dealt)
-    epsilon = (
-        from_guesses(right, wrong, trials, delta=delta, alpha=alpha, sides=rule.sides) if trials else 0.0
+    levels = Levels.once(confidence)
+    epsilon, surely = (
+        from_guesses(right, wrong, trials, delta=delta, alpha=level, sides=rule.sides) if trials else 0.0
+        for level in (levels.alpha, levels.accusing)
     )
     claim_epsilon, cuts = float(claim.epsilon), candidates(sign * np.concatenate(learn), CUTS)
-    visible = detectable(trials, epsilon=claim_epsilon, delta=delta, alpha=alpha)
+    visible = detectable(trials, epsilon=claim_epsilon, delta=delta, alpha=levels.accusing)
     return Finding(
-        verdict=judged(epsilon, claim_epsilon, visible, right + wrong), target=name, claim=claim,
+        verdict=judged(epsilon, surely, claim_epsilon, visible, right + wrong), target=name, claim=claim,
         epsilon=epsilon, delta=delta, confidence=confidence,
         estimate=_estimate(right, wrong, trials, delta * rule.sides / 2), detectable=visible,
         samples=len(first) + len(second), seconds=clock.monotonic() - start, method="scores",

@@ -18,8 +18,9 @@ import time as clock
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,10 @@ from typing import Any
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import SQLAlchemyError
 
+from deniable.audit.levels import Levels
 from deniable.audit.rules.support import UNSEEN
 from deniable.audit.runs.independence import SHARE
+from deniable.audit.runs.looks import Look, LookBook, LookTerms
 from deniable.audit.sniper.audits import LEAST_SAMPLES
 from deniable.audit.sniper.campaign import EXPLORE
 from deniable.audit.statistics import detectable
@@ -50,7 +53,16 @@ FIRST_ANSWERS = 3
 TIMES = (1.1, 1.25, 1.5, 2.0, 4.0)
 MOST_RUNS = 1 << 30
 
+TOO_LONG = {"(raised)": "TimeoutExpired"}
+"""The output of a run that was given up."""
+
 System = Callable[[str], Any]
+
+
+class Unusable(InvalidParameter):
+    """A system that cannot be asked. Anything else that goes wrong in a run is an output of it."""
+
+    ends_audit = True
 
 
 @dataclass(frozen=True)
@@ -74,10 +86,10 @@ class Command:
         try:
             # The person who audits names the program; no shell reads the line.
             process = subprocess.run(parts, capture_output=True, text=True, timeout=self.seconds, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise InvalidParameter(
-                f'The command "{parts[0]}" did not run: {error}. Nothing was certified.'
-            ) from None
+        except OSError as error:
+            raise Unusable(f'The command "{parts[0]}" did not run: {error}. Nothing was certified.') from None
+        except subprocess.TimeoutExpired:
+            return TOO_LONG
         return [process.returncode, *_words(process.stdout)]
 
 
@@ -128,8 +140,8 @@ class Url:
                     return self._error(data, address, error.code)
                 clock.sleep(_named_pause(error.headers.get("Retry-After")))
             except (OSError, HTTPException) as error:
-                raise InvalidParameter(f"{address} did not answer: {error}. Nothing was certified.") from None
-        raise InvalidParameter(
+                raise Unusable(f"{address} did not answer: {error}. Nothing was certified.") from None
+        raise Unusable(
             f"{address} says that it is asked too often, {TRIES} times on end. Nothing was certified. Ask "
             "more slowly (--rate); with --resume the runs that were made are not lost."
         )
@@ -138,7 +150,7 @@ class Url:
         if not any(self.led.values()):
             self.errors[data] = self.errors.get(data, 0) + 1
             if len(self.errors) > 1 and min(self.errors.values()) >= FIRST_ANSWERS:
-                raise InvalidParameter(
+                raise Unusable(
                     f"{address} answers by the status {status}, on both neighbours and from the beginning. "
                     "Nothing was certified. What it wants as its Authorization is taken from "
                     f"{AUTHORIZATION}."
@@ -149,7 +161,7 @@ class Url:
         value = _at(body, self.path)
         self.led[data] = self.led.get(data, False) or value is not None
         if self.path and len(self.led) > 1 and not any(self.led.values()):
-            raise InvalidParameter(
+            raise Unusable(
                 f"--json-path {self.path} leads to nothing in {json.dumps(body)[:200]}. Nothing was "
                 "certified."
             )
@@ -285,42 +297,117 @@ class Paced:
         return self.system(data)
 
 
-class Recorded:
+@dataclass
+class Renewed:
+    """A system that a command renews before every run, so that nothing of an earlier run is remembered.
+    {data} in the command is the name of the neighbour that is asked about next."""
+
+    system: System
+    command: str
+    seconds: float = SECONDS
+    remembers = False
+
+    def __call__(self, data: str) -> Any:
+        parts = [part.replace(DATA, data) for part in shlex.split(self.command)]
+        try:
+            process = subprocess.run(parts, capture_output=True, text=True, timeout=self.seconds, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise Unusable(f'--fresh "{parts[0]}" did not run: {error}. Nothing was certified.') from None
+        if process.returncode:
+            raise Unusable(
+                f"--fresh {self.command} ended with the code {process.returncode}: "
+                f"{process.stderr.strip()[:200]}. Nothing was certified."
+            )
+        return self.system(data)
+
+
+class Recorded(LookBook):
     """Keeps every output in a file of JSON lines, each written before it is used; runs
     that are there are not made again.
 
     Outputs of one neighbour are used in the order in which they were made, so an audit with the same options
-    goes on as if it had not been broken off. A last line that is not whole is taken away.
+    goes on as if it had not been broken off. A last line that is not whole is taken away. Seeds and looks
+    stand in the file too (`runs.looks`). Files of version 0.2.0 have neither: all their runs count as shown
+    by one look, with the seed 0 that was the default.
     """
 
     def __init__(self, system: System, path: Path, about: str) -> None:
         self.system, self.path = system, path
-        self._kept: dict[str, Iterator[Any]] = {}
         lines = _whole_lines(path)
-        if lines and lines[0] != {"about": about}:
+        if lines and lines[0].get("about") != about:
             raise InvalidParameter(
                 f"{path}: these runs are of another target or other neighbours. Nothing was run."
             )
         if not lines:
-            path.write_text(json.dumps({"about": about}) + "\n", encoding="utf-8")
-        outputs: dict[str, list[Any]] = {}
-        for line in lines[1:]:
-            outputs.setdefault(line["data"], []).append(line["output"])
-        self._kept = {data: iter(each) for data, each in outputs.items()}
-        self.count = max(0, len(lines) - 1)
+            self._append({"about": about, "looks": []})
+        self._outputs = [(line["data"], line["output"]) for line in lines if "output" in line]
+        self._looks = [dict(line["look"]) for line in lines if "look" in line]
+        self._seed: int | None = next((line["seed"] for line in reversed(lines) if "seed" in line), None)
+        if self._outputs and "looks" not in lines[0]:
+            self._count_first_look(lines[1:])
+        self.count, self._shown = len(self._outputs), 0
+        self._kept = self._queues(0)
+
+    def _count_first_look(self, lines: list[dict[str, Any]]) -> None:
+        """A file of 0.2.0: what stands before the first line of another kind may have been looked at."""
+        runs = next((i for i, line in enumerate(lines) if "output" not in line), len(lines))
+        self._seed = self._seed or 0
+        self._looks.insert(0, {"runs": runs})
 
     @property
     def remembers(self) -> bool:
         return bool(getattr(self.system, "remembers", True))
 
+    @property
+    def seed(self) -> int | None:
+        return self._seed
+
+    def open_look(self, terms: LookTerms) -> Look:
+        if terms.seed != self._seed:
+            self._append({"seed": terms.seed})
+            self._seed = terms.seed
+        self._kept = self._queues(0)
+        earlier = [0, *(int(look["runs"]) for look in self._looks)]
+        for number, look in enumerate(self._looks, 1):
+            if look.get("terms") == asdict(terms):
+                self._shown = earlier[number - 1]
+                return Look(number, self._shown, again=True)
+        self._shown = earlier[-1]
+        return Look(len(earlier), self._shown)
+
+    def skip_shown(self) -> None:
+        for data, queue in self._queues(self._shown).items():
+            rest = self._kept.get(data, deque())
+            while len(rest) > len(queue):
+                rest.popleft()
+
+    def close_look(self, look: Look, terms: LookTerms, verdict: str) -> None:
+        if not look.again:
+            entry = {"terms": asdict(terms), "runs": self.count, "verdict": verdict}
+            self._append({"look": entry})
+            self._looks.append(entry)
+        self._kept = self._queues(0)
+
     def __call__(self, data: str) -> Any:
-        for output in self._kept.get(data, iter(())):
-            return output
+        queue = self._kept.get(data)
+        if queue:
+            return queue.popleft()
         output = json.loads(json.dumps(self.system(data), default=str))
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"data": data, "output": output}) + "\n")
+        self._append({"data": data, "output": output})
+        self._outputs.append((data, output))
         self.count += 1
         return output
+
+    def _queues(self, start: int) -> dict[str, deque[Any]]:
+        """The outputs of each neighbour from one run on, in their order."""
+        queues: dict[str, deque[Any]] = {}
+        for data, output in self._outputs[start:]:
+            queues.setdefault(data, deque()).append(output)
+        return queues
+
+    def _append(self, line: Mapping[str, Any]) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
 
 
 def _whole_lines(path: Path) -> list[dict[str, Any]]:
@@ -348,7 +435,7 @@ def smallest_seen(claim: Budget, runs: int, confidence: float = 0.95) -> float:
     >>> smallest_seen(Budget(1), 100_000) < smallest_seen(Budget(1), 1000)
     True
     """
-    alpha = (1 - SHARE - UNSEEN) * (1 - confidence)
+    alpha = (1 - SHARE - UNSEEN) * Levels.once(confidence).accusing
     certifying = int((1 - EXPLORE) * runs)
     return detectable(certifying, epsilon=float(claim.epsilon), delta=float(claim.delta), alpha=alpha)
 

@@ -7,14 +7,20 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
-from deniable.audit.finding import Finding
+from deniable.audit.finding import Finding, Verdict
+from deniable.audit.runs.worker import attempt
 from deniable.audit.sniper import audit
+from deniable.audit.sniper.audits import LEAST_SAMPLES, LOOK, too_little, too_slow
+from deniable.audit.sniper.claims import limits_of
+from deniable.audit.sniper.constants import ask_copies
 from deniable.audit.system import (
     Command,
     Paced,
     Recorded,
+    Renewed,
     Sql,
     Url,
     runs_needed,
@@ -27,6 +33,22 @@ from deniable.guarantee import Budget
 EASY = 4
 """Times as many runs as the easiest target of a plan would need."""
 NEIGHBOURS = "A system is audited on two neighbours: add --data FIRST SECOND and --epsilon. Nothing was run."
+
+
+HEADROOM = 1.2
+"""Planned seconds for a run, over those of a measured one."""
+
+
+def copy_name(data: str, number: int) -> str:
+    """The name of a copy of a neighbour: a number before what a file's name ends with.
+
+    >>> copy_name("with.csv", 3), copy_name("made_up.with_her", 3)
+    ('with_3.csv', 'made_up.with_her_3')
+    """
+    stem, dot, ending = data.rpartition(".")
+    if dot and ending in ("csv", "tsv", "json", "parquet", "txt"):
+        return f"{stem}_{number}.{ending}"
+    return f"{data}_{number}"
 
 
 def _silently(_: str) -> None:
@@ -46,6 +68,8 @@ class SystemOptions:
     path: str
     rate: float | None
     resume: Path | None
+    fresh: str | None = None
+    copies: int | None = None
 
     @property
     def given(self) -> bool:
@@ -70,6 +94,8 @@ class SystemOptions:
         asks = [self.command, without_password(self.url), without_password(self.sql), self.query]
         if self.url:
             asks += [self.method.upper(), self.path]
+        if self.fresh:
+            asks.append(f"renewed by {self.fresh}")
         return " ".join(filter(None, asks)) + f" on {' and '.join(self.data or ())}"
 
     def attack(
@@ -77,23 +103,56 @@ class SystemOptions:
         claim: Budget | None,
         options: Mapping[str, Any],
         tell: Callable[[str], None] = _silently,
+        clock: Callable[[], float] = monotonic,
     ) -> Finding:
-        """Audit it, with runs enough to see twice the claim unless --samples says otherwise. `tell` hears
-        before the first run how many are planned, and how many are there already."""
+        """Audit it, with runs enough to see twice the claim, but no more than fit into --time, unless
+        --samples says otherwise. `tell` hears before the first run how many are planned, and how many are
+        there already."""
         if claim is None or self.data is None:
             raise InvalidParameter(NEIGHBOURS)
         self._refuse()
-        target = self.target()
+        start = clock()
+        system = self.target()
+        target = system
         if self.resume is not None:
-            target = Recorded(target, self.resume, self.about)
+            target = Recorded(system, self.resume, self.about)
             if target.count:
                 tell(f"{target.count:,} runs are kept from before; they are not made again.")
         if options["samples"] is None:
-            twice = 2 * float(claim.epsilon)
-            options = {**options, "samples": EASY * runs_needed(claim, twice, options["confidence"])}
+            runs = self._affordable(claim, options, target, clock)
+            options = {**options, "samples": runs, "limit": options["time"] - (clock() - start)}
+            if runs < LEAST_SAMPLES:
+                limit, reason = limits_of(claim)[0], too_slow(runs, options["time"])
+                return too_little(self.name, limit, options["confidence"], reason)
         tell(self._planned(claim, options["samples"], options["confidence"]))
-        finding = audit(target, self.data, claim, name=self.name, workers=1, **options)
+        finding = audit(target, self.data, claim, name=self.name, workers=1, clock=clock, **options)
+        if self.copies and finding.verdict is Verdict.VIOLATION_IF:
+            finding = self._ask_copies(finding, system)
         return replace(finding, options={**(finding.options or {}), "system": self.told})
+
+    def _affordable(
+        self, claim: Budget, options: Mapping[str, Any], target: Any, clock: Callable[[], float]
+    ) -> int:
+        """Runs enough to see twice the claim, or as many as fit into the time beside those that are kept."""
+        twice = EASY * runs_needed(claim, 2 * float(claim.epsilon), options["confidence"])
+        if isinstance(target, Recorded):
+            return target.count + min(twice, self._fitting(target.system, options["time"], clock))
+        return min(twice, self._fitting(target, options["time"], clock))
+
+    def _fitting(self, target: Any, seconds: float, clock: Callable[[], float]) -> int:
+        """How many runs fit into the time, by a run on each neighbour that is used for nothing else."""
+        start = clock()
+        for data in self.data or ():
+            attempt(target, data)
+        each = (clock() - start) / 2
+        return int((seconds - 2 * each) / max(HEADROOM * each, 1e-6))
+
+    def _ask_copies(self, finding: Finding, target: Any) -> Finding:
+        """A "violation if", decided by copies of the neighbours under new names."""
+        first, second = self.data or ("", "")
+        names = [(copy_name(first, i), copy_name(second, i)) for i in range(1, (self.copies or 0) + 1)]
+        options = finding.options or {}
+        return ask_copies(finding, target, names, options["seed"], options.get(LOOK))
 
     def _planned(self, claim: Budget, runs: int, confidence: float) -> str:
         pace = ""
@@ -108,12 +167,16 @@ class SystemOptions:
     def _refuse(self) -> None:
         if sum(map(bool, (self.command, self.url, self.sql))) > 1:
             raise InvalidParameter("Expected one of --command, --url and --sql. Nothing was run.")
+        if self.copies is not None and self.copies < 1:
+            raise InvalidParameter(f"Expected --copies {self.copies} of at least 1. Nothing was run.")
         if self.rate is not None and not self.rate > 0:
             raise InvalidParameter(f"Expected --rate {self.rate:g} above 0. Nothing was run.")
 
     def target(self) -> Any:
         """What is run, at its pace."""
         target = self._at_once()
+        if self.fresh is not None:
+            target = Renewed(target, self.fresh)
         return target if self.rate is None else Paced(target, self.rate)
 
     def _at_once(self) -> Any:

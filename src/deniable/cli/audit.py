@@ -1,6 +1,7 @@
 """`deniable audit`: attack a mechanism and leave with an exit code.
 
-0 consistent, 1 violation, 2 bad input, 3 underpowered, 4 no evidence, 5 answers repeat.
+0 consistent, 1 violation, 2 bad input, 3 underpowered, 4 no evidence, 5 answers repeat, 6 violation if,
+7 look again.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from deniable import numbers
-from deniable.audit import Finding, replay
+from deniable.audit import Finding, Verdict, replay
 from deniable.audit import audit as attack
 from deniable.audit.bench import CASES, NULLS
 from deniable.audit.bench.case import Case
+from deniable.audit.levels import draw_seed
 from deniable.audit.one_run import Family
+from deniable.audit.sniper.audits import CONFIRMATIONS
 from deniable.audit.system import plan
 from deniable.audit.system_options import SystemOptions
 from deniable.audit.target_options import (
@@ -96,7 +99,8 @@ Confidence: TypeAlias = Annotated[
     float, typer.Option("--confidence", help="Confidence of what is certified.")
 ]
 Seed: TypeAlias = Annotated[
-    int | None, typer.Option("--seed", help="Reproduces the audit (with --replay: a new draw).")
+    int | None,
+    typer.Option("--seed", help="Reproduces the audit; random by default. With --replay: a fresh sample."),
 ]
 Replay: TypeAlias = Annotated[
     Path | None,
@@ -135,6 +139,14 @@ Rate: TypeAlias = Annotated[float | None, typer.Option("--rate", help="At most s
 Resume: TypeAlias = Annotated[
     Path | None,
     typer.Option("--resume", metavar="FILE", help="Keep every run in FILE, and go on from what it holds."),
+]
+Fresh: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--fresh", metavar="COMMAND", help="Run this before every run, to make the service forget."),
+]
+Copies: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--copies", help="Copies of each neighbour under new names: with_1, without_1, and so on."),
 ]
 OnlyPlan: TypeAlias = Annotated[
     bool, typer.Option("--plan", help="Say how many runs the claim needs, and stop.")
@@ -175,6 +187,8 @@ def audit(
     json_path: JsonPath = "",
     rate: Rate = None,
     resume: Resume = None,
+    fresh: Fresh = None,
+    copies: Copies = None,
     only_plan: OnlyPlan = False,
     seconds: Seconds = 60.0,
     samples: Samples = None,
@@ -206,7 +220,7 @@ def audit(
     budget = None
     if epsilon is not None:
         budget = Budget(epsilon, delta)
-    asks = SystemOptions(command, url, sql, target, data, method, json_path, rate, resume)
+    asks = SystemOptions(command, url, sql, target, data, method, json_path, rate, resume, fresh, copies)
     subject = Subject.of(target, elsewhere=asks.given)
     outputs.check(plot, save, report)
     _check_effort(seconds, samples)
@@ -219,7 +233,7 @@ def audit(
         _show_plan(budget, confidence, json)
         return
     effort = {"time": seconds, "samples": samples, "confidence": confidence}
-    options = effort | {"seed": seed or 0}
+    options = effort | {"seed": seed}
     text = target or ""
     assumption: Family | None = None
     if family is not None:
@@ -241,9 +255,24 @@ def audit(
     if json:
         show.as_json({**_jsonable(finding), "exit_code": finding.exit_code})
     else:
-        show.say(*str(finding).split("\n"))
+        show.say(*str(finding).split("\n"), *_next_steps(finding, save, resume))
         show.written(picture=plot, finding=save, report=report)
     raise typer.Exit(finding.exit_code)
+
+
+def _next_steps(finding: Finding, save: Path | None, resume: Path | None) -> Iterator[str]:
+    """The seed, and the command that looks again where an audit is not sure enough."""
+    options = finding.options or {}
+    if "seed" in options:
+        yield f"Seed: {options['seed']}."
+    if finding.verdict is not Verdict.LOOK_AGAIN:
+        return
+    if save is not None:
+        yield f"Look again: deniable audit --replay {save} --seed {draw_seed()}"
+    elif resume is not None:
+        yield f"Look again: the same command with --samples {4 * finding.samples}"
+    else:
+        yield f"Look again: the same command with --samples {4 * finding.samples} --seed {draw_seed()}"
 
 
 class Subject(Enum):
@@ -360,12 +389,20 @@ def _replay(path: Path, seed: int | None) -> Finding:
         return from_scores(
             Path(options["target"]), finding.claim, finding.confidence, seed, options.get("family")
         )
+    with _bar(finding.target) as tell, failing(finding.target):
+        second = replay(finding, _target_of(finding, options), seed=seed, progress=tell)
+    if (second.options or {}).get(CONFIRMATIONS) != options.get(CONFIRMATIONS):
+        # The next fresh sample has a smaller part of the error, whatever this one says.
+        record = replace(finding, options={**options, CONFIRMATIONS: (second.options or {})[CONFIRMATIONS]})
+        path.write_text(record.to_json(), encoding="utf-8")
+    return second
+
+
+def _target_of(finding: Finding, options: Mapping[str, Any]) -> Any:
+    """What a saved finding is about, built again."""
     if "system" in options:
-        return replace(
-            replay(finding, SystemOptions(**options["system"]).target(), seed=seed), options=options
-        )
-    with failing(finding.target):
-        return replay(finding, again(options, finding.target).of, seed=seed)
+        return SystemOptions(**options["system"]).target()
+    return again(options, finding.target).of
 
 
 def _show_plan(claim: Budget | None, confidence: float, json: bool) -> None:

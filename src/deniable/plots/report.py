@@ -31,7 +31,9 @@ METHODS = {
     ),
 }
 MEANS = {
-    Verdict.VIOLATION: "The claim is false, but for a chance of 1 − confidence.",
+    Verdict.VIOLATION: "The claim is false, but for the small chance that is stated below.",
+    Verdict.VIOLATION_IF: "The claim is false, if what never changes in the output is not remembered.",
+    Verdict.LOOK_AGAIN: "The claim is in doubt, but not refuted surely enough for an accusation: look again.",
     Verdict.CONSISTENT: "Nothing that was tried contradicts the claim. This is no proof that it holds.",
     Verdict.UNDERPOWERED: "Too little was run to say anything about the claim.",
     Verdict.NO_EVIDENCE: (

@@ -92,8 +92,8 @@ def test_a_training_function_may_return_its_model() -> None:
     assert encode([Fitted(1.0), Fitted(4.0)], columns)[:, 1:].tolist() == [[1.0, 2.0, 3.0], [4.0, 2.0, 3.0]]
     assert columns == ["(shape)", ".coef_.0.0", ".coef_.0.1", ".intercept_"]
     assert encode([Model(5.0)], [])[:, 1].tolist() == [5.0]
-    assert audit(learnt, (0.0, 4.0), (0.5, 1e-3), samples=1000).verdict is Verdict.VIOLATION
-    assert audit(learnt, (0.0, 0.0), (0.5, 1e-3), samples=1000).epsilon == 0
+    assert audit(learnt, (0.0, 4.0), (0.5, 1e-3), seed=0, samples=1000).verdict is Verdict.VIOLATION
+    assert audit(learnt, (0.0, 0.0), (0.5, 1e-3), seed=0, samples=1000).epsilon == 0
 
 
 def test_an_output_that_says_nothing_is_refused() -> None:

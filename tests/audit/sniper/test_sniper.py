@@ -13,6 +13,7 @@ from scipy.stats import binom
 from deniable.audit import Finding, Pair, Verdict, audit, replay
 from deniable.audit.bench import NULLS, case
 from deniable.audit.bench.gaussian import gaussian_epsilon
+from deniable.audit.levels import Levels
 from deniable.audit.rules.classify import OutputView
 from deniable.audit.rules.thresholds import Rule
 from deniable.audit.runs.source import Source
@@ -40,8 +41,8 @@ def unseeded(data: int) -> int:
 
 def test_halved_noise_is_found() -> None:
     honest, halved = case("Laplace"), case("HalvedNoise")
-    assert audit(honest, honest.pairs(), samples=300_000).verdict is Verdict.CONSISTENT
-    found = audit(halved, halved.pairs(), samples=300_000)
+    assert audit(honest, honest.pairs(), seed=0, samples=300_000).verdict is Verdict.CONSISTENT
+    found = audit(halved, halved.pairs(), seed=0, samples=300_000)
     assert found.verdict is Verdict.VIOLATION
     assert 0.15 < found.epsilon <= 0.2
     assert found.exit_code == 1
@@ -49,7 +50,7 @@ def test_halved_noise_is_found() -> None:
 
 def test_differing_supports_are_found_and_named() -> None:
     twice = case("ReusedSeed")
-    found = audit(twice, twice.pairs(), samples=50_000)
+    found = audit(twice, twice.pairs(), seed=0, samples=50_000)
     assert found.support_differs
     assert found.epsilon > 5
     assert found.estimate == math.inf
@@ -73,7 +74,7 @@ def test_the_certified_epsilon_of_randomized_response_is_close_and_valid() -> No
     def respond(data: int, n: int, rng: np.random.Generator) -> Any:
         return np.where(rng.random(n) < 0.75, data, 1 - data)
 
-    found = audit(respond, (0, 1), math.log(3), samples=200_000)
+    found = audit(respond, (0, 1), math.log(3), seed=0, samples=200_000)
     assert math.log(3) - 0.03 < found.epsilon <= math.log(3)
     assert found.verdict is Verdict.CONSISTENT
 
@@ -83,9 +84,9 @@ def test_the_certified_epsilon_of_randomized_response_is_close_and_valid() -> No
 
 def test_a_loss_claims_its_whole_curve() -> None:
     """σ = 1 is what it says and not what σ = 2 says; the δ of the violation is chosen by the audit."""
-    honest = audit(gaussian, (0, 1), GaussianNoise(1), samples=400_000)
+    honest = audit(gaussian, (0, 1), GaussianNoise(1), seed=0, samples=400_000)
     assert honest.verdict is Verdict.CONSISTENT
-    flattered = audit(gaussian, (0, 1), GaussianNoise(2), samples=400_000)
+    flattered = audit(gaussian, (0, 1), GaussianNoise(2), seed=0, samples=400_000)
     assert flattered.verdict is Verdict.VIOLATION
     assert flattered.epsilon <= gaussian_epsilon(flattered.delta, 1.0)
 
@@ -93,7 +94,7 @@ def test_a_loss_claims_its_whole_curve() -> None:
 @pytest.mark.parametrize("claim", [Pure(0.05), Budget(0.05), 0.05, (0.05, 0.0), Approximate(0.05, 0)])
 def test_a_claim_can_be_stated_in_every_form(claim: Any) -> None:
     target = case("Laplace")
-    found = audit(target, target.pairs(), claim, samples=300_000)
+    found = audit(target, target.pairs(), claim, seed=0, samples=300_000)
     assert found.verdict is Verdict.VIOLATION
     assert (float(found.claim.epsilon), found.delta) == (0.05, 0.0)
 
@@ -104,12 +105,12 @@ def test_delta_is_granted() -> None:
     def leak(data: int, n: int, rng: np.random.Generator) -> Any:
         return np.where(rng.random(n) < 0.01, data, -1)
 
-    assert audit(leak, (0, 1), (0.5, 0.011), samples=200_000).verdict is Verdict.CONSISTENT
-    assert audit(leak, (0, 1), (1.0, 1e-4), samples=200_000).verdict is Verdict.VIOLATION
+    assert audit(leak, (0, 1), (0.5, 0.011), seed=0, samples=200_000).verdict is Verdict.CONSISTENT
+    assert audit(leak, (0, 1), (1.0, 1e-4), seed=0, samples=200_000).verdict is Verdict.VIOLATION
 
 
 def test_the_curve_lies_below_the_true_one_everywhere() -> None:
-    found = audit(gaussian, (0, 1), GaussianNoise(1), samples=400_000)
+    found = audit(gaussian, (0, 1), GaussianNoise(1), seed=0, samples=400_000)
     assert max(epsilon for _, epsilon in found.curve) > 2
     for delta, epsilon in found.curve:
         assert delta == 0 or epsilon <= gaussian_epsilon(delta, 1.0)
@@ -122,7 +123,7 @@ def test_a_curve_without_evidence_is_zero() -> None:
 
 def test_few_samples_for_a_large_claim_are_underpowered() -> None:
     target = case("Laplace")
-    found = audit(target, target.pairs(), 12.0, samples=1000)
+    found = audit(target, target.pairs(), 12.0, seed=0, samples=1000)
     assert found.verdict is Verdict.UNDERPOWERED
     assert (found.exit_code, found.detectable) == (3, math.inf)
 
@@ -150,7 +151,7 @@ def test_coupled_runs_certify_more_from_as_many_samples() -> None:
 
 def test_claims_with_delta_are_never_coupled() -> None:
     target = case("Laplace")
-    assert audit(target, target.pairs(), (0.1, 0.01), samples=20_000).method == "sniper"
+    assert audit(target, target.pairs(), (0.1, 0.01), seed=0, samples=20_000).method == "sniper"
 
 
 def test_a_callable_that_takes_a_seed_is_run_in_pairs() -> None:
@@ -160,7 +161,7 @@ def test_a_callable_that_takes_a_seed_is_run_in_pairs() -> None:
     def shifted(data: int, seed: int) -> float:
         return float(data + np.rint(np.random.default_rng(seed).laplace(0, 2) * 8) / 8)
 
-    found = audit(shifted, (0, 1), 0.5, samples=4000)
+    found = audit(shifted, (0, 1), 0.5, seed=0, samples=4000)
     assert found.method == "sniper, coupled runs"
     assert len(found.assumes) == 1
     assert 0.38 < found.epsilon <= 0.53
@@ -185,7 +186,9 @@ def test_the_final_is_won_on_fresh_samples(coupled: bool) -> None:
     target = case("HalvedNoise")
     pair = target.pairs()[0]
     with Source(as_target(target), 5, 1, coupled=coupled) as source:
-        campaign = Campaign(source, [ClaimLimit(0.0, 0.1)], 0.05, 1_000_000, lambda share, what: None)
+        campaign = Campaign(
+            source, [ClaimLimit(0.0, 0.1)], Levels.once(0.95), 1_000_000, lambda share, what: None
+        )
         made = [
             Attack(
                 pair,
@@ -212,14 +215,14 @@ def test_what_an_attack_guessed_before_counts_in_the_final() -> None:
 
 
 def test_where_the_coupling_shows_little_a_fair_coin_is_used() -> None:
-    found = audit(noisy, (0, 1), 0.25, samples=20_000, confidence=0.999)
+    found = audit(noisy, (0, 1), 0.25, seed=0, samples=20_000, confidence=0.999)
     assert found.method == "sniper"
     assert 0.05 < found.epsilon <= 0.25
 
 
 def test_coupled_findings_replay_to_the_same_counts() -> None:
     target = case("HalvedNoise")
-    found = audit(target, target.pairs(), samples=40_000)
+    found = audit(target, target.pairs(), seed=0, samples=40_000)
     again = replay(Finding.from_json(found.to_json()), target)
     assert (again.method, again.epsilon) == (found.method, found.epsilon)
     assert again.witness is not None
@@ -239,13 +242,13 @@ def test_coupled_runs_of_a_null_are_equal_and_never_alarm(null: Any) -> None:
 
 
 def test_a_mechanism_brings_its_claim_and_its_unit() -> None:
-    found = audit(Laplace(2), (0, 1), unit=Unit.value(), samples=6000)
+    found = audit(Laplace(2), (0, 1), unit=Unit.value(), seed=0, samples=6000)
     assert found.claim.epsilon == 0.5
     assert found.verdict is Verdict.CONSISTENT
 
 
 def test_a_mechanism_that_understates_its_loss_is_found() -> None:
-    found = audit(Laplace(2), (0, 1), DiscreteLaplaceNoise(8, 1), unit=Unit.value(), samples=6000)
+    found = audit(Laplace(2), (0, 1), DiscreteLaplaceNoise(8, 1), unit=Unit.value(), seed=0, samples=6000)
     assert found.verdict is Verdict.VIOLATION
 
 
@@ -266,7 +269,7 @@ def test_the_telling_pair_is_found_among_dull_ones() -> None:
         return rng.integers(0, 4, n) + (data >= 10)
 
     dull = [Pair(i, i + 1, f"dull {i}") for i in range(5)]
-    found = audit(step, [*dull, Pair(9, 10, "telling")], 0.5, samples=60_000)
+    found = audit(step, [*dull, Pair(9, 10, "telling")], 0.5, seed=0, samples=60_000)
     assert found.witness is not None
     assert (found.witness.pair, found.support_differs) == ("telling", True)
 
@@ -285,7 +288,7 @@ def test_an_endpoint_that_shows_which_groups_exist_is_found() -> None:
         return {city: table["city"].count(city) + rng.laplace(0, 2) for city in sorted(set(table["city"]))}
 
     tables = {"city": ["Bern", "Bern", "Rome"]}, {"city": ["Bern", "Bern"]}
-    found = audit(query, tables, 0.5, unit=Unit.row(), samples=2000)
+    found = audit(query, tables, 0.5, unit=Unit.row(), seed=0, samples=2000)
     assert found.verdict is Verdict.VIOLATION
     assert found.support_differs
 
@@ -355,5 +358,5 @@ def test_continuous_noise_under_a_discrete_claim_of_the_same_ratio_is_consistent
     """Continuous Laplace is no worse than its integer twin; the reverse is DESIGN's trap
     and is caught by accounting."""
     target = case("Laplace")
-    found = audit(target, target.pairs(), LaplaceNoise(10), samples=200_000, confidence=1 - 1e-6)
+    found = audit(target, target.pairs(), LaplaceNoise(10), seed=0, samples=200_000, confidence=1 - 1e-6)
     assert found.verdict is Verdict.CONSISTENT

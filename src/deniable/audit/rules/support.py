@@ -42,7 +42,7 @@ class Region:
     def holds(self, rows: Rows) -> Any:
         values = rows[:, self.column]
         if self.kind == "at":
-            return values == self.at
+            return np.isnan(values) if math.isnan(self.at) else values == self.at
         return values > self.at if self.kind == "above" else values < self.at
 
 

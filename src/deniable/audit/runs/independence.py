@@ -172,6 +172,13 @@ def constants(first: Rows, second: Rows) -> list[Constant]:
     return coordinates
 
 
+def rest_changes(first: Rows, second: Rows, fixed: Sequence[Constant]) -> bool:
+    """Whether some other coordinate changes from run to run on both neighbours. Where nothing does, whole
+    answers may be remembered."""
+    others = set(range(first.shape[1])) - {constant.column for constant in fixed}
+    return any(max(_usual(rows[:, i])[1] for rows in (first, second)) < NEARLY for i in others)
+
+
 def _usual(column: Array) -> tuple[float, float]:
     """The most frequent value and its share."""
     values, counts = np.unique(column, return_counts=True)

@@ -41,6 +41,15 @@ MAY_REMEMBER = (
 SAID_ELSE = "Started anew in a process of its own it says something else."
 
 
+def why_not_restarted(target: Target) -> str | None:
+    """A sentence about why a target cannot be started anew from here; None if it can, or need not be."""
+    if getattr(getattr(target, "function", None), "remembers", False):
+        return MAY_REMEMBER
+    if _ours(target) or _form(target) is not None:
+        return None
+    return COULD_NOT
+
+
 def repeats(target: Target, pair: Pair, fixed: Sequence[Constant]) -> str | None:
     """A sentence about why what never changes may be noise that is used again; None if
     new starts say the same.

@@ -10,10 +10,11 @@ nowhere else. Any other might begin its own generator again, and runs would no l
 
 from __future__ import annotations
 
+import math
 import os
-import time as clock
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -26,7 +27,7 @@ from deniable.audit.runs.independence import Record
 from deniable.audit.runs.pairs import Pair
 from deniable.audit.runs.processes import Pool
 from deniable.audit.runs.target import Called, Target, encode
-from deniable.audit.runs.worker import perform
+from deniable.audit.runs.worker import is_raised, perform
 
 Result = TypeVar("Result")
 
@@ -39,8 +40,18 @@ HALF = 2**31
 """Of the seeds that there are."""
 KEY = 2**41
 """What sets the numbers that seeds are mixed with apart from all other random numbers of an audit."""
+FAILURES = 8
+"""Runs that raise, all from the first on, after which the target is taken to be called wrongly."""
 SLOW = 2e-4
 """Seconds for one call from which on worker processes are worth starting."""
+
+
+class TimeOver(Exception):
+    """The time of an audit is over; the runs of the chunk that was on its way are left out."""
+
+
+def _unwatched(runs: int, stage: str) -> None:
+    """Nobody counts runs."""
 
 
 class Source:
@@ -54,10 +65,13 @@ class Source:
         chunk: int | None = None,
         *,
         coupled: bool = False,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self.target, self.seed, self.drawn, self.coupled = target, seed, 0, coupled
+        self.clock, self.deadline, self.watch, self.stage = clock, math.inf, _unwatched, "measuring"
         self.chunk = chunk or (BATCH if target.batched else CALLS)
         self.workers = workers or min(4, os.cpu_count() or 1)
+        self._failures, self._answered, self._made = 0, False, 0
         self._threads: ThreadPoolExecutor | None = None
         self._pool: Pool | None = None
         self._key = [int(word) for word in np.random.default_rng([seed, KEY]).integers(2**32, size=2)]
@@ -76,18 +90,20 @@ class Source:
     def affordable(self, pair: Pair, seconds: float, most: int) -> int:
         """About how many samples fit into `seconds`, learning and scoring included; also
         starts the workers if that pays."""
-        trials, duration = 16, 0.0
+        begun = self.clock()
+        trials, duration = 1, 0.0
         while duration < 0.05 and trials < self.chunk:
             trials *= 4
-            begun = clock.monotonic()
+            draw_start = self.clock()
             self.draw(pair, trials, CERTIFY - 1)
-            duration = clock.monotonic() - begun
+            duration = self.clock() - draw_start
         each = duration / trials
         if not self.target.batched and each > SLOW and self.use_processes(pair):
             each /= self.workers
-        fitting = int(seconds / (3 * each if self.target.batched else 1.2 * each))
+        left = max(0.0, seconds - (self.clock() - begun))
+        fitting = int(left / max(3 * each if self.target.batched else 1.2 * each, 1e-9))
         self.chunk = min(self.chunk, max(20, fitting // 8))
-        return max(250, min(most, fitting))
+        return min(most, fitting)
 
     def draw(self, pair: Pair, trials: int, phase: int) -> tuple[Rows, Rows]:
         """About half of `trials` outputs of each neighbour: decided by a fair coin, or
@@ -127,6 +143,8 @@ class Source:
             return
 
         def one(i: int) -> Result:
+            if self.clock() > self.deadline:
+                raise TimeOver
             rng = np.random.default_rng([self.seed, phase, i])
             if self.coupled:
                 same = np.random.default_rng([self.seed, phase, i])
@@ -139,18 +157,47 @@ class Source:
             return function(first, self.target.draw(pair.second, sizes[i] - heads, rng))
 
         if len(sizes) == 1 or self.workers == 1:
-            yield from map(one, range(len(sizes)))
-            return
-        self._threads = self._threads or ThreadPoolExecutor(self.workers)
-        yield from self._threads.map(one, range(len(sizes)))
+            results: Iterator[Result] = map(one, range(len(sizes)))
+        else:
+            self._threads = self._threads or ThreadPoolExecutor(self.workers)
+            results = self._threads.map(one, range(len(sizes)))
+        for size, result in zip(sizes, results, strict=True):
+            self._made += size
+            self.watch(self._made, self.stage)
+            yield result
 
     def _called(
         self, target: Called, tasks: list[Task], function: Callable[[Rows, Rows], Result]
     ) -> Iterator[Result]:
         done = self._pool.map(tasks) if self._pool is not None else (None for _ in tasks)
         for outputs, task in zip(done, tasks, strict=True):
-            first, second = outputs or perform(target.function, *task)
-            yield function(encode(first, target.columns), encode(second, target.columns))
+            if outputs is None:
+                outputs = perform(target.function, *task, self._step)
+            else:
+                self._made += len(task[2]) - 1
+                self._step()
+            first, second = outputs
+            self._check_answers(target, task, [*first, *second])
+            if not target.columns:
+                encode([*first, *second], target.columns)  # the places of either neighbour
+            rows = (encode(each, target.columns, target.texts) for each in (first, second))
+            yield function(*rows)
+
+    def _step(self) -> None:
+        """After each run: nothing is begun once the time is over."""
+        self._made += 1
+        self.watch(self._made, self.stage)
+        if self.clock() > self.deadline:
+            raise TimeOver
+
+    def _check_answers(self, target: Called, task: Task, outputs: list[Any]) -> None:
+        """A target that never did anything but raise is called wrongly: say how it failed."""
+        if self._answered or not outputs:
+            return
+        self._failures += sum(map(is_raised, outputs))
+        self._answered = not all(map(is_raised, outputs))
+        if not self._answered and self._failures >= FAILURES:
+            target.insist(*task[1])
 
     def _tasks(self, target: Called, pair: Pair, sizes: list[int], phase: int, before: int) -> list[Task]:
         """The runs of each chunk. No seed serves twice: those of the certifying runs lie

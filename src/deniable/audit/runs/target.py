@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from deniable.audit.rules.classify import Rows
-from deniable.audit.runs.worker import EXACT, RNG, perform
+from deniable.audit.runs.worker import EXACT, RAISED, RNG, generator, perform
 from deniable.errors import InvalidParameter, InvalidQuery
 from deniable.mechanism import Interactive, Mechanism
 from deniable.randomness import SeededRandom
@@ -29,6 +29,10 @@ LARGEST_SEED = 2**32 - 1
 SEEDS = ("seed", "random_state")
 """Arguments that take one."""
 SHAPE = "(shape)"
+RAISED_PATH = f".{RAISED}"
+BEYOND = -(2.0**41)
+"""Far from what targets put out: an exception among rows of numbers is a number below this."""
+MOST_TEXTS = 1000
 FITTED = ("coef_", "intercept_")
 """What a linear model of scikit-learn has learnt."""
 
@@ -69,6 +73,8 @@ class Called:
     name: str
     pass_rng: str | None = None
     columns: list[str] = field(default_factory=list)
+    texts: dict[float, str] = field(default_factory=dict)
+    """What some of the numbers that stand for texts say, to name them in a report."""
     batched: bool = False
 
     @property
@@ -81,6 +87,16 @@ class Called:
         return encode(
             perform(self.function, self.pass_rng, (data, data), [0] * n, seeds, False)[0], self.columns
         )
+
+    def insist(self, first: Any, second: Any) -> None:
+        """Run once on each neighbour, and let what it raises go through."""
+        for data in (first, second):
+            keywords: dict[str, Any] = {}
+            if self.pass_rng in (RNG, EXACT):
+                keywords = {"rng": generator(str(self.pass_rng), 1)}
+            elif self.pass_rng is not None:
+                keywords = {self.pass_rng: 1}
+            self.function(data, **keywords)
 
     def obeys(self, data: Any) -> bool:
         """Whether its output is a function of data and seed: then it matters not which process it runs in."""
@@ -118,6 +134,23 @@ class Asking:
         except InvalidQuery:
             answers += [None] * (len(self.questions) - len(answers))
         return tuple(answers)
+
+
+PROBED = 16
+"""Outputs on each neighbour by which it is seen whether a batch raises."""
+
+
+def run_singly(target: Target, data: Sequence[Any], seed: int) -> Target:
+    """The target, in single runs if a batch of it raises: an exception ends a batch, and in a single run it
+    is an output. This is decided before anything is learnt or certified."""
+    if not isinstance(target, Batched):
+        return target
+    try:
+        for each in data:
+            target.draw(each, PROBED, np.random.default_rng([seed, PROBED]))
+    except Exception:  # whatever a row makes it raise
+        return Called(lambda one, rng: matrix(target.function(one, 1, rng))[0], target.name, RNG)
+    return target
 
 
 def as_target(target: Any, name: str | None = None) -> Target:
@@ -184,7 +217,7 @@ def _source(target: Any, names: Mapping[str, Any]) -> str | None:
 # ----------------------------------------------------------------------------------------- outputs as numbers
 
 
-def encode(outputs: list[Any], columns: list[str]) -> Rows:
+def encode(outputs: list[Any], columns: list[str], texts: dict[float, str] | None = None) -> Rows:
     """Outputs of any shape as rows of numbers. `columns` is filled by the first outputs
     and kept for the later ones.
 
@@ -205,7 +238,7 @@ def encode(outputs: list[Any], columns: list[str]) -> Rows:
         if columns in ([], places):
             columns[:] = places
             return array
-    leaves = [dict(_leaves(_unwrap(output), "")) for output in outputs]
+    leaves = [dict(_leaves(_unwrap(output), "", texts)) for output in outputs]
     if columns and columns[0] != SHAPE:
         return np.array([_row_of_numbers(each, len(columns)) for each in leaves], np.float64)
     if not columns:
@@ -215,6 +248,8 @@ def encode(outputs: list[Any], columns: list[str]) -> Rows:
 
 def _row_of_numbers(leaves: Mapping[str, float], length: int) -> list[float]:
     """Where the first outputs were rows of numbers."""
+    if RAISED_PATH in leaves:
+        return [BEYOND - leaves[RAISED_PATH]] * length
     return list(leaves.values()) if len(leaves) == length else [np.nan] * length
 
 
@@ -255,15 +290,18 @@ def _unwrap(output: Any) -> Any:
     return output
 
 
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, float]]:
+def _leaves(value: Any, path: str, texts: dict[float, str] | None) -> Iterator[tuple[str, float]]:
     if isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _leaves(item, f"{path}.{key}")
+            yield from _leaves(item, f"{path}.{key}", texts)
     elif isinstance(value, list | tuple):
         for i, item in enumerate(value):
-            yield from _leaves(item, f"{path}.{i}")
+            yield from _leaves(item, f"{path}.{i}", texts)
     else:
-        yield path, _number(value)
+        number = _number(value)
+        if isinstance(value, str) and texts is not None and len(texts) < MOST_TEXTS:
+            texts[number] = value
+        yield path, number
 
 
 def _number(value: Any) -> float:

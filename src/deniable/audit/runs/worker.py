@@ -16,7 +16,7 @@ import pickle
 import struct
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import IO, Any
 
 Form = tuple[Any, ...]
@@ -24,6 +24,12 @@ Form = tuple[Any, ...]
 RNG, EXACT = "rng", "exact rng"
 """How a run gets its randomness, besides by the name of an argument that takes a seed: a
 numpy generator, or one of ours."""
+
+
+RAISED = "(raised)"
+"""The one key of an output that stands for an exception."""
+ENDS = "ends_audit"
+"""The attribute of an exception that is no output, since nothing was asked: a program that does not exist."""
 
 
 # ------------------------------------------------------------------------------------------------ runs
@@ -36,25 +42,42 @@ def perform(
     sides: Sequence[int],
     seeds: Sequence[int],
     apart: bool,
+    after: Callable[[], None] | None = None,
 ) -> tuple[list[Any], list[Any]]:
     """One run for each of `sides` (0: on the first neighbour), in this order: the outputs on each neighbour.
 
     `source` says how randomness comes: None (the target's own), RNG or EXACT by the argument `rng`, or the
     name of an argument that takes a seed. `apart`: every run has a generator of its own, from its own seed,
-    and not the next numbers of a common one.
+    and not the next numbers of a common one. `after` is called after every run.
     """
     outputs: tuple[list[Any], list[Any]] = ([], [])
-    if source is None:
-        for side in sides:
-            outputs[side].append(function(data[side]))
-    elif source in (RNG, EXACT):
-        common = None if apart or not seeds else generator(source, seeds[0])
-        for side, seed in zip(sides, seeds, strict=True):
-            outputs[side].append(function(data[side], rng=common or generator(source, seed)))
-    else:
-        for side, seed in zip(sides, seeds, strict=True):
-            outputs[side].append(function(data[side], **{source: seed}))
+    common = None
+    if source in (RNG, EXACT) and seeds and not apart:
+        common = generator(str(source), seeds[0])
+    for side, seed in zip(sides, seeds, strict=True):
+        keywords: dict[str, Any] = {}
+        if source in (RNG, EXACT):
+            keywords = {"rng": common or generator(str(source), seed)}
+        elif source is not None:
+            keywords = {source: seed}
+        outputs[side].append(attempt(function, data[side], **keywords))
+        if after is not None:
+            after()
     return outputs
+
+
+def attempt(function: Any, data: Any, **keywords: Any) -> Any:
+    """One output. An exception is one too: its kind, since its words may hold noise or an address."""
+    try:
+        return function(data, **keywords)
+    except Exception as error:  # any row may steer what fails, and whoever asks sees that it did
+        if getattr(error, ENDS, False):
+            raise
+        return {RAISED: type(error).__name__}
+
+
+def is_raised(output: Any) -> bool:
+    return isinstance(output, dict) and output.keys() == {RAISED}
 
 
 def generator(source: str, seed: int) -> Any:

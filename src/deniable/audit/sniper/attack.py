@@ -32,9 +32,11 @@ class Attack:
     guessed: Guesses = (0, 0, 0)
     """What it guessed of the `seen` samples so far."""
     seen: int = 0
+    hidden: tuple[int, ...] = ()
+    """Coordinates that it does not look at."""
 
     def score(self, rows: Rows) -> Array:
-        return self.model.score(self.view.see(rows))
+        return self.model.score(self.view.see(hide(rows, self.hidden)))
 
     def after(self, guesses: Iterable[int], trials: int) -> Attack:
         """The same after more samples."""
@@ -47,6 +49,15 @@ class Attack:
         if self.coupled:
             return self.rule.count_pairs(first, second)
         return (*self.rule.count(first, second), 0)
+
+
+def hide(rows: Rows, hidden: tuple[int, ...]) -> Rows:
+    """The same rows with 0 in the hidden coordinates."""
+    if not hidden:
+        return rows
+    visible = rows.copy()
+    visible[:, list(hidden)] = 0.0
+    return visible
 
 
 class Tally:

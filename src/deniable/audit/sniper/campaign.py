@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from deniable.audit.levels import Levels
 from deniable.audit.rules.support import UNSEEN, Support
-from deniable.audit.runs.independence import SHARE, Record
+from deniable.audit.runs.independence import SHARE, Constant, Record, constants, rest_changes
+from deniable.audit.runs.pairs import Pair
+from deniable.audit.runs.restart import why_not_restarted
 from deniable.audit.runs.source import Source
 from deniable.audit.sniper.attack import Attack
 from deniable.audit.sniper.claims import ClaimLimit
@@ -28,19 +31,36 @@ class Campaign:
 
     source: Source
     limits: list[ClaimLimit]
-    alpha: float
+    levels: Levels
     total: int
     tell: Progress
     choosing: dict[str, Record] = field(default_factory=dict)
     """The outputs that chose a rule on each pair."""
 
+    fixed: dict[str, list[Constant]] = field(default_factory=dict)
+    """Coordinates that never change and give the neighbours away, by pair, where the target may remember them
+    while the rest of its output changes."""
+
     rare: dict[str, Support] = field(default_factory=dict)
     """What was seen on one neighbour alone, by pair."""
 
+    shown: int = 0
+    """Runs that an earlier look has shown somebody: they choose an attack, and certify nothing again."""
+
     @property
-    def certain(self) -> float:
-        """What is left of alpha for the certificate."""
-        return (1 - SHARE - UNSEEN * self.looks_for_rare) * self.alpha
+    def alpha(self) -> float:
+        """The error of all that is certified."""
+        return self.levels.alpha
+
+    @property
+    def share(self) -> float:
+        """What is left of an error for the certificate of a chosen attack."""
+        return 1 - SHARE - UNSEEN * self.looks_for_rare
+
+    @property
+    def accusing(self) -> float:
+        """The error of an accusation by a chosen attack, which is chosen for it."""
+        return self.share * self.levels.accusing
 
     @property
     def looks_for_rare(self) -> bool:
@@ -53,7 +73,17 @@ class Campaign:
         share = EXPLORE
         if self.source.coupled or self.total >= MANY:
             share = EXPLORE_MORE
-        return int((1 - share) * self.total)
+        return max(1, min(int((1 - share) * self.total), self.total - self.shown))
+
+    def hide_constants(self, pair: Pair, record: Record) -> tuple[int, ...]:
+        """The coordinates that attacks on this pair do not look at: what never changes may be remembered."""
+        places = constants(record.first, record.second)
+        if not places or why_not_restarted(self.source.target) is None:
+            return ()
+        if not rest_changes(record.first, record.second, places):
+            return ()
+        self.fixed[pair.name] = places
+        return tuple(constant.column for constant in places)
 
     def claimed(self, attack: Attack) -> float:
         """The ε that is claimed at the δ of an attack."""

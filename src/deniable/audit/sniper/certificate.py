@@ -9,14 +9,19 @@ from typing import Any
 import numpy as np
 
 from deniable.accounting.proportion import lower, upper
-from deniable.audit.finding import NOTHING, Finding, Witness, judged
+from deniable.audit.finding import NOTHING, Finding, Verdict, Witness, judged
+from deniable.audit.levels import ACCUSED
 from deniable.audit.rules.classify import OutputView
 from deniable.audit.rules.support import EITHER, UNSEEN, Support
 from deniable.audit.rules.tables import Array, Rows
 from deniable.audit.rules.thresholds import Rule
+from deniable.audit.runs.pairs import Pair
+from deniable.audit.runs.source import TimeOver
 from deniable.audit.runs.target import Called
 from deniable.audit.sniper.attack import Attack, Guesses, Tally
 from deniable.audit.sniper.campaign import Campaign
+from deniable.audit.sniper.constants import judge_constants, telltale_attack
+from deniable.audit.sniper.words import describe_event
 from deniable.audit.statistics import detectable, from_coupled, from_guesses
 from deniable.guarantee import Budget
 
@@ -28,13 +33,17 @@ replay couples them too."""
 ASSUMES_ROWS = (
     "that row for row a batch takes the same random numbers on both neighbours, and no row those of another."
 )
+ASSUMES_TIMES = (
+    "that how long a run takes does not depend on its output: the time limit ended the audit before all the "
+    "runs that were planned."
+)
 ASSUMES = (
     "that runs are independent of one another: ties and correlations in the order of the runs were looked "
     "for, and not found.",
 )
 CANNOT_SEE = (
     "pairs that were not tried.",
-    "what the output does not show: run time, errors, memory, state kept between runs.",
+    "what the output does not show: run time, memory, the words of errors, state kept between runs.",
     "violations of a probability far below one in the number of samples.",
 )
 
@@ -42,20 +51,36 @@ CANNOT_SEE = (
 def certify(campaign: Campaign, attack: Attack, chunks: int | None = None) -> Finding:
     """Count guesses on fresh samples and say what they prove."""
     source = campaign.source
-    chunks = chunks or max(1, (campaign.total - source.drawn) // source.chunk)
+    most = chunks or max(1, (campaign.total - source.drawn) // source.chunk)
     source.coupled = attack.coupled
-    attacks = (attack, _rare_attack(campaign, attack))
-    tallies = [Tally(each) for each in attacks if each is not None]
+    telltale = telltale_attack(campaign, attack)
+    attacks = [each for each in (attack, _rare_attack(campaign, attack), telltale) if each is not None]
+    tallies = [Tally(each) for each in attacks]
+    chunks = _count_guesses(campaign, attack.pair, tallies, most)
+    certifying = tallies[: len(tallies) - (telltale is not None)]
+    findings = [_finding(campaign, tally, chunks) for tally in certifying]
+    best = max(findings, key=lambda finding: (finding.verdict is Verdict.VIOLATION, finding.epsilon))
+    if chunks < most:
+        best = replace(best, assumes=(*best.assumes, ASSUMES_TIMES))
+    return best if telltale is None else judge_constants(campaign, tallies[-1], best)
+
+
+def _count_guesses(campaign: Campaign, pair: Pair, tallies: list[Tally], most: int) -> int:
+    """Add fresh chunks to all tallies; how many there were when the time was over, or all."""
 
     def count(first: Rows, second: Rows) -> list[tuple[Any, Guesses]]:
         return [tally.count(first, second) for tally in tallies]
 
-    for done, parts in enumerate(source.reduce(attack.pair, chunks, count), 1):
-        for tally, part in zip(tallies, parts, strict=True):
-            tally.add(*part)
-        campaign.tell(0.4 + 0.6 * done / chunks, "certifying")
-    findings = [_finding(campaign, tally, chunks) for tally in tallies]
-    return max(findings, key=lambda finding: finding.epsilon)
+    campaign.source.stage, chunks = "certifying", 0
+    try:
+        for parts in campaign.source.reduce(pair, most, count):
+            for tally, part in zip(tallies, parts, strict=True):
+                tally.add(*part)
+            chunks += 1
+    except TimeOver:
+        if not chunks:
+            raise
+    return chunks
 
 
 def _rare_attack(campaign: Campaign, attack: Attack) -> Attack | None:
@@ -81,17 +106,21 @@ def _bound(attack: Attack, guesses: Guesses, trials: int, alpha: float) -> float
 
 def _finding(campaign: Campaign, tally: Tally, chunks: int) -> Finding:
     attack, counts, guesses, target = tally.attack, tally.counts, tally.guesses, campaign.source.target
-    alpha = UNSEEN * campaign.alpha if isinstance(attack.model, Support) else campaign.certain
+    share = campaign.share
+    if isinstance(attack.model, Support):
+        share = UNSEEN
+    alpha, accusing = share * campaign.alpha, share * campaign.levels.accusing
     trials, delta = int(counts.sum()), attack.delta
     claim_epsilon = campaign.claimed(attack)
     right, wrong = guesses[0] + guesses[2], guesses[1] + guesses[2]
-    epsilon = _bound(attack, guesses, trials, alpha)
+    epsilon, surely = (_bound(attack, guesses, trials, level) for level in (alpha, accusing))
     visible = detectable(
-        trials, epsilon=claim_epsilon, delta=delta, alpha=campaign.certain, coupled=attack.coupled
+        trials, epsilon=claim_epsilon, delta=delta, alpha=campaign.accusing, coupled=attack.coupled
     )
     finding = Finding(
-        verdict=judged(epsilon, claim_epsilon, visible, right + wrong), target=target.name,
-        claim=Budget(claim_epsilon, delta), reasons=() if right + wrong else (NOTHING,),
+        verdict=judged(epsilon, surely, claim_epsilon, visible, right + wrong), target=target.name,
+        claim=Budget(claim_epsilon, delta),
+        reasons=_reasons(campaign, epsilon, surely, claim_epsilon, right + wrong),
         epsilon=epsilon, delta=delta, confidence=1 - campaign.alpha, detectable=visible,
         estimate=_estimate(right / trials - delta * attack.rule.sides / 2, wrong / trials),
         samples=campaign.source.drawn, seconds=0.0,
@@ -99,10 +128,33 @@ def _finding(campaign: Campaign, tally: Tally, chunks: int) -> Finding:
         witness=_witness(campaign, tally, chunks, (right, wrong)), curve=certified_curve(counts, alpha),
         cannot_see=CANNOT_SEE, assumes=ASSUMES, method=BY_COIN,
     )  # fmt: skip
+    if finding.verdict in (Verdict.VIOLATION, Verdict.LOOK_AGAIN):
+        columns = list(target.columns) if isinstance(target, Called) else []
+        event = describe_event(attack, campaign.choosing[attack.pair.name].start, columns)
+        finding = replace(finding, event=event)
     if not attack.coupled:
         return finding
     assumes = (*ASSUMES, ASSUMES_ROWS) if target.batched else ASSUMES
     return replace(finding, method=COUPLED, assumes=assumes, options={"pairs": list(guesses)})
+
+
+def _reasons(
+    campaign: Campaign, epsilon: float, surely: float, claimed: float, guesses: int
+) -> tuple[str, ...]:
+    """What a verdict rests on, in sentences."""
+    if surely > claimed:
+        return (f"A sound target is accused with a probability of at most {_accused(campaign):g}.",)
+    if epsilon > claimed:
+        return (
+            f"The runs contradict the claim at the confidence {1 - campaign.alpha:.6g}, and an accusation "
+            f"needs {1 - campaign.levels.accusing:.6g}. A sound target may look like this by chance.",
+        )
+    return () if guesses else (NOTHING,)
+
+
+def _accused(campaign: Campaign) -> float:
+    """The probability that an audit, second samples and later looks included, accuses a sound target."""
+    return min(ACCUSED, campaign.alpha)
 
 
 def _witness(campaign: Campaign, tally: Tally, chunks: int, guesses: tuple[int, int]) -> Witness:
@@ -115,6 +167,7 @@ def _witness(campaign: Campaign, tally: Tally, chunks: int, guesses: tuple[int, 
         trials=int(tally.counts.sum()), right=guesses[0], wrong=guesses[1], seed=source.seed,
         chunk=source.chunk, chunks=chunks, cuts=tuple(map(float, tally.cuts)),
         counts=tuple((int(first), int(second)) for first, second in tally.counts), columns=columns,
+        hidden=attack.hidden,
     )  # fmt: skip
 
 

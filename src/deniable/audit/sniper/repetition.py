@@ -28,9 +28,10 @@ MAY_BE_REUSED = (
 def refused(campaign: Campaign, attack: Attack) -> Finding | None:
     """A finding that certifies nothing, if the choosing samples show that runs are not independent."""
     record = campaign.choosing[attack.pair.name]
-    campaign.tell(0.4, "looking for what repeats")
     if dependent := dependence(record, SHARE * campaign.alpha / 2):
         return _repeating(campaign, attack, f"Runs are not independent: {dependent}.")
+    if attack.hidden:
+        return None  # what may be remembered is not looked at; `certificate.judge_constants` speaks of it
     again = repeats(campaign.source.target, attack.pair, constants(record.first, record.second))
     if again:
         return _repeating(campaign, attack, f"It gives one answer again and again. {again}")

@@ -27,7 +27,8 @@ from deniable.audit.rules.thresholds import (
     expected,
 )
 from deniable.audit.runs.pairs import Pair
-from deniable.audit.sniper.attack import Attack
+from deniable.audit.runs.source import TimeOver
+from deniable.audit.sniper.attack import Attack, hide
 from deniable.audit.sniper.campaign import Campaign
 
 Sight = tuple[Pair, list[OutputView]]
@@ -35,6 +36,8 @@ Sight = tuple[Pair, list[OutputView]]
 LEARN = 0.3
 """The share of the exploring samples that classifiers learn from; the rest chooses thresholds and
 classifiers."""
+FEWEST = 40
+"""Runs to learn and choose from, at least."""
 CUTS = 24
 MOST_ROWS, MOST_CELLS = 16_000_000, 50_000_000
 """More outputs, and more numbers, than these are not worth exploring: the time is better
@@ -59,7 +62,10 @@ def search(campaign: Campaign, pairs: list[Pair]) -> Attack:
     """Rounds that keep the better pairs, in the view that showed most; the last of
     them has every classifier."""
     total, source = campaign.total, campaign.source
-    first = source.draw(pairs[0], min(2000, max(40, total // 40)), FIRST_PHASE)[0]
+    source.stage = "first runs"
+    first = np.concatenate(
+        source.draw(pairs[0], min(2000, max(min(FEWEST, total // 6), total // 40)), FIRST_PHASE)
+    )
     budget = total - campaign.certifying
     if len(np.unique(first, axis=0)) > FEW_OUTPUTS:
         budget = min(budget, MOST_ROWS, MOST_CELLS // first.shape[1])
@@ -80,7 +86,9 @@ def _with_rarest(campaign: Campaign, best: Attack, attacks: list[Attack]) -> Att
         rare, record = campaign.rare.get(attack.pair.name), campaign.choosing[attack.pair.name]
         if rare is None:
             return 0.0
-        return rare.promise(len(record.first) + len(record.second), campaign.certifying, campaign.alpha)
+        return rare.promise(
+            len(record.first) + len(record.second), campaign.certifying, campaign.levels.accusing
+        )
 
     other = max(attacks, key=promise)
     if best.margin <= 0 and promise(best) <= campaign.claimed(best) < promise(other):
@@ -92,8 +100,8 @@ def _round(campaign: Campaign, sights: list[Sight], trials: int, stage: int) -> 
     """All attacks on each pair, the best first. Stage 0 is the last one."""
     attacks: list[Attack] = []
     for place, (pair, output_views) in enumerate(sights):
-        campaign.tell(0.1 * (stage or 3) + 0.1 * place / len(sights), f'trying "{pair.name}"')
-        samples, phase = max(40, trials // len(sights)), stage * 1000 + place
+        campaign.source.stage = f'trying "{pair.name}"'
+        samples, phase = max(FEWEST, trials // len(sights)), stage * 1000 + place
         attacks += _propose(campaign, pair, output_views, samples, phase, boosting=stage == 0)
     return sorted(attacks, key=lambda attack: -attack.margin)
 
@@ -143,8 +151,12 @@ def _propose(
     source = campaign.source
     learn = source.draw(pair, int(LEARN * trials), 2 * phase)
     record = source.record(pair, trials - int(LEARN * trials), 2 * phase + 1)
-    fresh = record.first, record.second
     campaign.choosing[pair.name] = record
+    if not all(map(len, (*learn, record.first, record.second))):
+        raise TimeOver  # so few runs that no coin fell on one of the neighbours
+    hidden = campaign.hide_constants(pair, record)
+    learn = hide(learn[0], hidden), hide(learn[1], hidden)
+    fresh = hide(record.first, hidden), hide(record.second, hidden)
     rare = Support.fit(*(np.concatenate(sides) for sides in zip(learn, fresh, strict=True)))
     if rare is not None:
         campaign.rare[pair.name] = rare
@@ -155,7 +167,7 @@ def _propose(
             models = list(fit_all(*map(view.see, learn), boosting=boosts))
             rows = tuple(map(view.see, fresh))
             attacks += chain.from_iterable(pool.map(partial(choice.best, view, rows), models))
-    return attacks
+    return [replace(attack, hidden=hidden) for attack in attacks]
 
 
 @dataclass(frozen=True)
@@ -186,7 +198,7 @@ class RuleChoice:
     ) -> Iterable[tuple[Rule, bool]]:
         """Rules for a fair coin and, where runs are coupled, for pairs: which shows more
         depends on how well the pairs agree."""
-        trials, alpha = self.campaign.certifying, self.campaign.certain
+        trials, alpha = self.campaign.certifying, self.campaign.accusing
         if self.campaign.source.coupled:
             yield choose_coupled(*scores, alpha=alpha, pairs=trials // 2, calibrated=calibrated)[0], True
         yield choose(*scores, delta=delta, alpha=alpha, trials=trials, calibrated=calibrated)[0], False
@@ -200,7 +212,7 @@ class RuleChoice:
         pairs = both if attack.coupled else None
         counts = Counts.of(right + both, wrong + both, attack.seen, forgiven, pairs)
         luck = HOPE if FINAL * campaign.total >= LEAST_FINAL else DOUBT
-        return _rank(expected(counts, campaign.certain, share, luck), campaign.claimed(attack))
+        return _rank(expected(counts, campaign.accusing, share, luck), campaign.claimed(attack))
 
 
 def _rank(value: float, claimed: float) -> float:
