@@ -54,8 +54,12 @@ def test_the_first_start_prints_a_password_once_and_ctrl_c_ends_it(tmp_path: Pat
         assert address is not None
         body = {"name": "olga", "password": password[1]}
         with httpx.Client(base_url=address[1], trust_env=False) as client:
-            assert client.post("/v1/login", json=body).json()["must_change"]
-            assert client.post("/v1/login", json=body).status_code == 401
+            begun = client.post("/v1/login", json=body).json()
+            assert begun["must_change"]
+            head = {"Origin": address[1], "X-CSRF-Token": begun["csrf"]}
+            changed = client.post("/v1/password", json={"new": "correct horse battery"}, headers=head)
+            assert changed.status_code == 200
+            assert client.post("/v1/login", json=body).status_code == 401  # used up by the change
     finally:
         process.send_signal(signal.SIGINT)
     assert process.wait(60) == 0

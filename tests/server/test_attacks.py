@@ -51,6 +51,7 @@ BODIES: dict[str, Any] = {
     "/v1/people/{name}/identity": {"subject": "mallory"},
     "/v1/datasets": NEW,
     "/v1/datasets/{name}/version": {"version": "9"},
+    "/v1/datasets/{name}/owner": {"owner": "ada"},
     "/v1/datasets/{name}/analysts": {"analyst": "ada", "limit": LIMIT},
     "/v1/datasets/{name}/preview": ASK,
     "/v1/datasets/{name}/queries": ASK,
@@ -102,7 +103,7 @@ def send(client: httpx.Client, method: str, path: str, ids: dict[str, str]) -> h
 
 def allowed(who: str | None, method: str, path: str) -> set[int]:
     """The statuses that a route may answer with."""
-    if path == "/v1/health":
+    if path in ("/v1/health", "/v1/ready"):
         return {200}
     if path.startswith("/v1/oidc/"):
         return {404}  # there is no provider here

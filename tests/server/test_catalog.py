@@ -168,3 +168,26 @@ def of_the_catalog(query: str) -> bool:
         return False
     trees_of = [trees.parsed(statement.query, "postgres") for statement in listed]
     return all(tree is not None and trees.asks_catalog(tree) for tree in trees_of)
+
+
+@pytest.mark.parametrize(
+    "function", ["has_table_privilege", "has_any_column_privilege", "has_column_privilege"]
+)
+def test_a_privilege_is_told_as_it_is_in_every_spelling(shared: Hospital, function: str) -> None:
+    column = ", 'age'" if function == "has_column_privilege" else ""
+    wishes = {
+        "select": True, "SELECT": True, " Select ": True, "UPDATE": False, "update": False, "INSERT, select": True,
+        "INSERT, UPDATE": False, "SELECT WITH GRANT OPTION": False, "DELETE": False, "": False,
+    }  # fmt: skip
+    with psycopg.connect(shared.dsn(), autocommit=True) as connection:
+        for wish, truth in wishes.items():
+            for who in ("", "'ada', "):
+                text = f"SELECT {function}({who}'visits'{column}, '{wish}')"
+                if wish or not who:
+                    assert connection.execute(text).fetchone() == (truth,), text  # type: ignore[call-overload]
+        others = {
+            "has_schema_privilege('public', 'USAGE')": True, "has_schema_privilege('public', 'create')": False,
+            "has_database_privilege('visits', 'CONNECT')": True, "has_database_privilege('ada', 'visits', 'TEMP')": False,
+        }  # fmt: skip
+        for text, truth in others.items():
+            assert connection.execute(f"SELECT {text}").fetchone() == (truth,), text  # type: ignore[call-overload]

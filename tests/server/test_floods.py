@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from deniable.datasets.visits import visits
-from deniable.server import run
 from deniable.server.http import guard
 from deniable.server.settings import Engines
+from deniable.server.traffic import protocol
 from tests.server.hospital import Hospital, hospital, register
 
 HEAD = b"POST /v1/datasets/visits/queries HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -46,7 +46,7 @@ def dripped(running: Hospital, first: bytes, drop: bytes) -> float:
 def test_a_head_or_a_body_that_comes_in_drops_is_not_waited_for(
     shared: Hospital, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.5)
     monkeypatch.setattr(guard, "MOST_SECONDS", 0.5)
     token = f"Authorization: Bearer {shared.tokens['ada']}\r\n".encode()
     before = shared.spent()

@@ -8,24 +8,27 @@ from pathlib import Path
 import pytest
 
 from tests.requirements import find_driver, find_java
-from tests.server.hospital import Hospital
+from tests.server.hospital import hospital
 from tests.server.test_clients import COLUMNS
 
 PROGRAM = Path(__file__).parent / "jdbc" / "Asked.java"
 
 
 @pytest.fixture(scope="module")
-def said(shared: Hospital) -> dict[str, list[str]]:
-    """What the program printed, by the first word of a line."""
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """What the program printed, by the first word of a line.
+
+    The service is its own: what another test asked of a common one would be kept there, and cost nothing here.
+    """
     java, driver = find_java(), find_driver()
     assert java is not None
     assert driver is not None
-    address = f"jdbc:postgresql://127.0.0.1:{shared.port}/visits?sslmode=disable"
-    command = [java, "-Xmx256m", "-cp", str(driver), str(PROGRAM), address, "ada", shared.tokens["ada"]]
-    before = shared.spent()
-    run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert run.returncode == 0, run.stderr
-    lines: dict[str, list[str]] = {"spent": [str(shared.spent() - before)]}
+    with hospital(tmp_path_factory.mktemp("jdbc")) as running:
+        address = f"jdbc:postgresql://127.0.0.1:{running.port}/visits?sslmode=disable"
+        command = [java, "-Xmx256m", "-cp", str(driver), str(PROGRAM), address, "ada", running.tokens["ada"]]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert run.returncode == 0, run.stderr
+        lines: dict[str, list[str]] = {"spent": [str(running.spent())]}
     for line in run.stdout.splitlines():
         word, _, rest = line.partition(" ")
         lines.setdefault(word, []).append(rest)

@@ -12,14 +12,25 @@ from pathlib import Path
 
 import pytest
 
-from deniable.errors import Forbidden, InvalidParameter, NotFound, NotLoggedIn, TamperedLedger, TooMany
+from deniable.errors import (
+    Forbidden,
+    InvalidParameter,
+    LedgerError,
+    NotFound,
+    NotLoggedIn,
+    ProtocolError,
+    TamperedLedger,
+)
 from deniable.ledger.journal import chain
+from deniable.server.http.errors import AWAY, told
 from deniable.server.people import acts, keys, secrets, store
+from deniable.server.people.logins import AT_THE_SHELL, Consent, ConsentNeeded
+from deniable.server.people.proposals import Proposals
 from deniable.server.people.rights import Caller, Right, Role
 from deniable.server.people.roster import Roster
 from deniable.server.people.store import State
-from deniable.server.people.throttle import Throttle
-from deniable.server.settings import Rates
+from deniable.server.wire import states
+from deniable.server.wire.scram import ScramExchange
 
 KEY = bytes(range(32))
 GOOD = "correct horse battery"
@@ -51,14 +62,140 @@ def test_the_first_owner_is_made_once_with_a_password_that_works_once(roster: Ro
     secret, caller = roster.login("olga", password)
     assert caller.must_change
     assert not any(caller.may(right) for right in Right)
-    with pytest.raises(NotLoggedIn):
-        roster.login("olga", password)
     with pytest.raises(Forbidden, match="scope within your own rights"):
         roster.new_token(roster.session(secret), "x", ["ask"], 60)
     fresh = roster.set_password(secret, None, GOOD)
     assert roster.session(fresh).may(Right.MANAGE)
     with pytest.raises(NotLoggedIn):
         roster.session(secret)  # a new id: nobody who saw the old one comes along
+
+
+def test_a_one_time_password_is_used_up_by_the_change_and_not_by_the_login(roster: Roster) -> None:
+    password = roster.add("x", "ada", ["analyst"])
+    (first, _), (second, caller) = roster.login("ada", password), roster.login("ada", password)
+    assert caller.must_change
+    with pytest.raises(InvalidParameter, match="other than the one-time"):
+        roster.set_password(first, None, password)
+    roster.set_password(second, None, GOOD)
+    for act in (
+        lambda: roster.login("ada", password),
+        lambda: roster.set_password(first, None, "another " + GOOD),
+    ):
+        with pytest.raises(NotLoggedIn):
+            act()
+    assert not roster.login("ada", GOOD)[1].must_change
+
+
+def test_a_reset_ends_tokens_for_good(roster: Roster) -> None:
+    _, ada = settled(roster, "ada", "analyst")
+    token = roster.new_token(ada, "x", ["ask"], 60)
+    password = roster.reset("olga", "ada")
+    roster.set_password(roster.login("ada", password)[0], None, "another " + GOOD)
+    with pytest.raises(NotLoggedIn):
+        roster.token(token.text)
+    assert roster.tokens("ada") == []
+
+
+def test_tokens_that_an_earlier_version_suspended_do_not_come_back(roster: Roster, state: State) -> None:
+    _, ada = settled(roster, "ada", "analyst")
+    token = roster.new_token(ada, "x", ["ask"], 60)
+    with state.writing() as connection:  # as 0.2.0 reset a password
+        hashed = secrets.password_hash("the one-time one")
+        connection.execute(store.people.update().values(one_time=True, password=hashed))
+    roster.set_password(roster.login("ada", "the one-time one")[0], None, GOOD)
+    with pytest.raises(NotLoggedIn):
+        roster.token(token.text)
+
+
+def test_a_token_makes_no_token(roster: Roster) -> None:
+    _, ada = settled(roster, "ada", "analyst")
+    by_token = roster.token(roster.new_token(ada, "x", ["ask"], 60).text)
+    with pytest.raises(Forbidden, match="a token gives out no login or token"):
+        roster.new_token(by_token, "x", ["ask"], 30)
+
+
+# ------------------------------------------------------------------------------------------------ a second person
+
+OLD = """
+CREATE TABLE people (name TEXT PRIMARY KEY, roles TEXT NOT NULL, password TEXT, one_time BOOLEAN NOT NULL,
+  disabled BOOLEAN NOT NULL, created FLOAT NOT NULL);
+CREATE TABLE proposals (id TEXT PRIMARY KEY, act TEXT NOT NULL, about TEXT NOT NULL, person TEXT NOT NULL,
+  reason TEXT NOT NULL, terms TEXT NOT NULL);
+INSERT INTO people VALUES ('olga', 'owner', NULL, 0, 0, 1), ('otto', 'owner', NULL, 0, 0, 1), ('zoe', 'owner', NULL, 0, 0, 1);
+INSERT INTO proposals VALUES ('p1', 'unfreeze', 'visits', 'olga', 'looked', '{}');
+"""
+
+
+def test_a_state_of_0_2_0_opens_and_an_owner_whom_another_made_alone_is_no_second_person(
+    tmp_path: Path,
+) -> None:
+    with sqlite3.connect(tmp_path / "old.db") as old:
+        old.executescript(OLD)
+    state = State(f"sqlite:///{tmp_path}/old.db")
+    with state.writing() as connection:
+        for by, name in (("deniable", "olga"), ("olga", "otto"), ("operator", "zoe")):
+            acts.record(connection, KEY, by, "add person", name, "roles: owner")
+    roster, proposals = Roster(state, KEY, session_seconds=60, second_person=True), Proposals(state, KEY)
+    with pytest.raises(Forbidden, match="earlier version"):
+        proposals.agree("zoe", "p1")
+    number = proposals.add("olga", "unfreeze", "visits", "looked", {})
+    with pytest.raises(Forbidden, match="may be in one hand"):
+        proposals.agree("otto", number)
+    roster.reset("operator", "otto", consent=AT_THE_SHELL)
+    with pytest.raises(Forbidden, match="after this was proposed"):
+        proposals.agree("otto", number)
+    assert (
+        proposals.agree("otto", proposals.add("olga", "unfreeze", "visits", "looked", {}))[1].person == "otto"
+    )
+    assert proposals.agree("zoe", number)[0].about == "visits"
+    state.close()
+
+
+def test_what_was_proposed_by_a_login_that_was_taken_away_counts_no_more(state: State) -> None:
+    """While she had another's login she proposed in that name; the other got a new one, and she agrees as herself."""
+    alone = Roster(state, KEY, session_seconds=60)
+    for name in ("olga", "otto"):
+        alone.add("operator", name, ["owner"], consent=AT_THE_SHELL)
+    alone.reset("olga", "otto")
+    proposals = Proposals(state, KEY)
+    number = proposals.add("otto", "unfreeze", "visits", "looked", {})
+    alone.reset("operator", "otto", consent=AT_THE_SHELL)
+    with pytest.raises(Forbidden, match="otto was given a new login"):
+        proposals.agree("olga", number)
+
+
+def test_one_who_became_an_owner_later_does_not_count_for_what_was_proposed_before(state: State) -> None:
+    roster, proposals = Roster(state, KEY, session_seconds=60, second_person=True), Proposals(state, KEY)
+    for name in ("olga", "otto"):
+        roster.add("operator", name, ["owner"], consent=AT_THE_SHELL)
+    number = proposals.add("olga", "unfreeze", "visits", "looked", {})
+    roster.add("olga", "zoe", ["owner"], consent=Consent("otto"))
+    with pytest.raises(Forbidden, match="after this was proposed"):
+        proposals.agree("zoe", number)
+    roster.change("olga", "otto", disabled=True)
+    with pytest.raises(ConsentNeeded):
+        roster.change("olga", "otto", disabled=False)
+    roster.change("zoe", "olga", disabled=True)
+    with pytest.raises(Forbidden, match="an owner no longer"):
+        proposals.agree(None, number)
+
+
+def test_a_link_that_one_owner_gave_is_in_her_hand_until_it_is_gone(state: State) -> None:
+    """Before a second person was asked for, she linked another owner to an account of hers."""
+    alone = Roster(state, KEY, session_seconds=60)
+    for name in ("olga", "otto"):
+        alone.add("operator", name, ["owner"], consent=AT_THE_SHELL)
+    alone.link("olga", "otto", "an account of olga's")
+    session = alone.known("an account of olga's")
+    assert session is not None
+    token = alone.new_token(session[1], "x", ["manage"], 60)
+    proposals = Proposals(state, KEY)
+    with pytest.raises(Forbidden, match="one hand"):
+        proposals.agree("otto", proposals.add("olga", "unfreeze", "visits", "looked", {}))
+    alone.link("otto", "otto", None)
+    with pytest.raises(NotLoggedIn):
+        alone.token(token.text)
+    proposals.agree("otto", proposals.add("olga", "unfreeze", "visits", "looked", {}))
 
 
 def test_a_wrong_password_and_an_unknown_name_say_the_same(roster: Roster) -> None:
@@ -220,34 +357,6 @@ def test_a_reset_ends_every_session(roster: Roster) -> None:
     assert roster.login("ada", password)[1].must_change
 
 
-def test_guessing_is_stopped_by_person_and_by_address() -> None:
-    throttle = Throttle(Rates(login_person="3/minute", login_address="5/minute"))
-    for _ in range(3):
-        throttle.login("ada", "10.0.0.1")
-    with pytest.raises(TooMany, match="3 per 1 minute"):
-        throttle.login("ada", "10.0.0.2")
-    throttle.login("bob", "10.0.0.1")
-    throttle.login("cleo", "10.0.0.1")
-    with pytest.raises(TooMany):
-        throttle.login("eve", "10.0.0.1")
-    throttle.login("bob", "10.0.0.3")
-
-
-def test_names_that_were_tried_once_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    throttle, now = Throttle(Rates(login_person="2/minute", login_address="1000000/minute")), [0.0]
-    monkeypatch.setattr("deniable.server.people.throttle.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("deniable.server.people.throttle.MOST_KEYS", 100)
-    for i in range(1000):
-        now[0] = float(i)
-        throttle.login(f"guess {i}", "10.0.0.1")
-    assert len(throttle._times) < 200
-    throttle.login("guess 999", "10.0.0.1")
-    with pytest.raises(TooMany):
-        throttle.login("guess 999", "10.0.0.1")
-    now[0] += 61
-    throttle.login("guess 999", "10.0.0.1")
-
-
 def test_an_edited_act_is_found(roster: Roster, state: State) -> None:
     settled(roster, "ada", "analyst")
     settled(roster, "bob", "analyst")
@@ -297,3 +406,26 @@ def test_a_rotation_that_was_cut_off_loses_neither_key(state: State, tmp_path: P
         connection.execute(store.acts.update().values(person="mallory"))
     with pytest.raises(TamperedLedger, match="not as it was written"):
         keys.rotate(tmp_path, state)
+
+
+def test_a_login_by_scram_acts_as_nobody_else(roster: Roster) -> None:
+    for header in ("n,a=olga,", "y,a=ada,", "n,x,"):
+        with pytest.raises(ProtocolError, match="act as somebody else"):
+            ScramExchange(roster, "ada").first(f"{header}n=,r=abcdefghijkl")
+    assert ScramExchange(roster, "ada").first("n,,n=,r=abcdefghijkl").startswith("r=abcdefghijkl")
+
+
+def test_no_error_tells_where_things_lie() -> None:
+    for sentence in (
+        "The disk of the ledger is full. The ledger is sqlite:////srv/private/privacy.db. Nothing was released.",
+        "The key of the ledger in /srv/x was not found at /srv/x.key, so it can only be read.",
+        "The source file:/srv/data/visits.parquet belongs to another.",
+        "The ledger is postgresql+psycopg://deniable@10.0.0.3/deniable.",
+        "The ledger is privacy.db.",
+        r"The ledger is C:\\data\\x.",
+    ):
+        for kind in (LedgerError, TamperedLedger):
+            assert told(kind(sentence))[1]["message"] == AWAY
+            assert states.told(kind(sentence))[1] == AWAY
+    kept = 'The data set "visits" cannot be opened now. Nothing was charged. Tell its owner.'
+    assert told(LedgerError(kept))[1]["message"] == kept

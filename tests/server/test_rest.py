@@ -12,13 +12,35 @@ from pathlib import Path
 import httpx
 import pyarrow.parquet as pq
 import pytest
+from fastapi.routing import APIRoute
 
 import deniable as dp
 from deniable.datasets.visits import visits
-from deniable.errors import BudgetExceeded, InvalidParameter, InvalidQuery, LedgerError, NotLoggedIn
-from deniable.guarantee import Certificate
+from deniable.errors import (
+    BudgetExceeded,
+    Forbidden,
+    InvalidParameter,
+    InvalidQuery,
+    LedgerError,
+    NotLoggedIn,
+)
+from deniable.guarantee import Budget, Certificate
+from deniable.server.http.app import api
+from deniable.server.http.bodies import StrictRoute
+from deniable.server.http.door import Door
 from deniable.server.people import store
-from tests.server.hospital import COUNT, PASSWORD, Hospital, hospital, log_in, opened, register, settings
+from deniable.server.people.rights import Caller, Role
+from tests.server.hospital import (
+    COUNT,
+    PASSWORD,
+    Hospital,
+    Running,
+    hospital,
+    log_in,
+    opened,
+    register,
+    settings,
+)
 
 
 def test_an_answer_is_charged_to_the_analyst_and_to_the_data_set(fresh: Hospital) -> None:
@@ -232,10 +254,84 @@ def test_a_second_person_agrees_where_the_service_asks_for_one(tmp_path: Path) -
         tokens = first.tokens
     with opened(settings(tmp_path, second_person=True)) as running:
         made = Hospital(**vars(running), tokens=tokens)
-        with made.api("olga") as owner:
-            added = owner.post("/v1/people", json={"name": "otto", "roles": ["owner"]}).json()
-        with closing(log_in(running, "otto", added["one_time_password"])) as second:
+        with closing(log_in(running, "otto", second_owner(running))) as second:
             agreed_acts(made, second)
+
+
+def second_owner(running: Running) -> str:
+    """One owner proposes another, and the operator agrees at the server's shell: a password in two halves."""
+    secret, _ = running.service.roster.login("olga", PASSWORD)
+    head = {
+        "Origin": running.url,
+        "X-CSRF-Token": running.service.roster.csrf(secret),
+        "Cookie": f"deniable={secret}",
+    }
+    with running.client() as olga:
+        said = olga.post("/v1/people", json={"name": "otto", "roles": ["owner"]}, headers=head).json()
+    assert said["one_time_password"] is None
+    half = running.service.agree_at_the_shell(said["proposal"])
+    for wrong in (said["first_half"], half, f"{half}.{said['first_half']}"):
+        with pytest.raises(NotLoggedIn):
+            running.service.roster.login("otto", str(wrong))
+    return f"{said['first_half']}.{half}"
+
+
+def test_no_key_stands_twice_in_a_request(fresh: Hospital) -> None:
+    bodies = {
+        "/v1/datasets/visits/queries": f'{{"sql": "{COUNT}", "epsilon": 0.01, "epsilon": 99}}',
+        "/v1/datasets/visits/jobs": f'{{"sql": "{COUNT}", "epsilon": 0.01, "epsilon": 99}}',
+        "/v1/datasets/visits/preview": f'{{"sql": "{COUNT}", "epsilon": 0.01, "\\u0065psilon": 99}}',
+        "/v1/datasets/visits/analysts": '{"analyst": "bob", "limit": {"epsilon": 1, "epsilon": 9}}',
+        "/v1/login": '{"name": "ada", "name": "olga", "password": "x"}',
+        "/v1/audits": '{"epsilon": 1, "epsilon": 2, "mechanism": "laplace"}',
+    }
+    with fresh.api("olga") as client:
+        for path, body in bodies.items():
+            said = client.post(path, content=body, headers={"Content-Type": "application/json"})
+            assert said.status_code == 422, path
+            assert "stands twice" in said.json()["message"]
+    assert fresh.spent() == 0
+
+
+def test_every_route_that_takes_json_reads_it_strictly(shared: Hospital) -> None:
+    app = api(Door(shared.service, None))  # type: ignore[arg-type]
+    loose = [
+        route.path
+        for route in app.routes
+        if isinstance(route, APIRoute) and route.body_field is not None and not isinstance(route, StrictRoute)
+    ]
+    assert loose == []
+
+
+def test_a_copy_of_registered_data_is_told_to_its_owner(fresh: Hospital) -> None:
+    data = fresh.service.settings.roots[0]
+    (data / "copy.parquet").write_bytes((data / "visits.parquet").read_bytes())
+    pq.write_table(visits(100), data / "other.parquet")
+    with fresh.api("olga") as owner, fresh.api("vera") as auditor:
+        said = register(owner, "copy", "copy.parquet")
+        assert said.status_code == 201
+        assert 'The content of "copy" is that of visits' in said.json()["warning"]
+        assert register(owner, "other", "other.parquet").json()["warning"] is None
+        acts = auditor.get("/v1/acts").json()
+    assert [act["about"] for act in acts if "same content as visits" in act["words"]] == ["copy"]
+
+
+def test_a_data_set_is_handed_over_with_its_limit_and_its_parts(fresh: Hospital) -> None:
+    fresh.ask("ada", epsilon="0.5")
+    olga = Caller("olga", frozenset({Role.OWNER}))
+    otto = Caller("otto", frozenset({Role.OWNER}))
+    fresh.service.roster.add("olga", "otto", ["owner"])
+    with fresh.api("olga") as owner:
+        assert owner.put("/v1/datasets/visits/owner", json={"owner": "ada"}).status_code == 422
+        assert owner.put("/v1/datasets/visits/owner", json={"owner": "otto"}).status_code == 200
+        assert owner.put("/v1/datasets/visits/owner", json={"owner": "olga"}).status_code == 403
+    with pytest.raises(Forbidden, match="Only otto"):
+        fresh.service.raise_limit(olga, "visits", None, Budget(2000, 1e-6), "mine again")
+    fresh.service.raise_limit(otto, "visits", "ada", Budget(500, 1e-7), "more")
+    assert (fresh.spent(), fresh.spent("visits/ada")) == (pytest.approx(0.5), pytest.approx(0.5))
+    assert fresh.ask("ada", epsilon="0.5").json()["again"]
+    assert fresh.service.ledger.verify().ok
+    assert [entry.analyst for entry in fresh.service.ledger.history() if entry.kind == "hand"] == ["olga"]
 
 
 def agreed_acts(running: Hospital, second: httpx.Client) -> None:
@@ -252,6 +348,7 @@ def agreed_acts(running: Hospital, second: httpx.Client) -> None:
             "register data": register(owner, "more", "more.parquet"),
         }
         assert owner.put("/v1/datasets/visits/version", json={"version": "3"}).is_success
+        wishes["hand over"] = owner.put("/v1/datasets/visits/owner", json={"owner": "otto"})
         waiting = {said["act"] for said in auditor.get("/v1/proposals").json()}
         assert waiting == set(wishes)
         assert analyst.get("/v1/proposals").status_code == 403

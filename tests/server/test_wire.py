@@ -11,6 +11,7 @@ import struct
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 
@@ -245,9 +246,9 @@ def test_a_revoked_token_and_a_lost_role_close_an_open_connection(fresh: Hospita
         psycopg.connect(fresh.dsn("bob", epsilon="0.5"), autocommit=True) as bob,
     ):
         ada.execute(COUNT)
-        with fresh.api("olga") as owner:
-            owner.delete(f"/v1/tokens/{fresh.tokens['ada'].split('_')[1]}")
-            owner.patch("/v1/people/bob", json={"roles": ["auditor"]})
+        with closing(fresh.session("olga")) as owner:
+            assert owner.delete(f"/v1/tokens/{fresh.tokens['ada'].split('_')[1]}").is_success
+            assert owner.patch("/v1/people/bob", json={"roles": ["auditor"]}).is_success
         for connection in (ada, bob):
             with pytest.raises(psycopg.Error) as refused:
                 connection.execute("SELECT COUNT(*) AS m FROM visits WHERE age > 1")

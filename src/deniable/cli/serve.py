@@ -31,6 +31,15 @@ def serve(
             "--reset", metavar="NAME", help="Print a new one-time password for this person, and leave."
         ),
     ] = None,
+    proposals: Annotated[
+        bool, typer.Option("--proposals", help="List what waits for a second person, and leave.")
+    ] = False,
+    agree: Annotated[
+        str | None,
+        typer.Option(
+            "--agree", metavar="ID", help="Agree to a proposal as the operator of the server, and leave."
+        ),
+    ] = None,
     rotate: Annotated[
         bool,
         typer.Option(
@@ -58,7 +67,12 @@ def serve(
     service = _part("service").Service(configuration)
     try:
         if reset is not None:
-            show.say(f"One-time password of {reset}: {service.roster.reset('operator', reset)}")
+            logins = _part("people.logins")
+            password = service.roster.reset(logins.OPERATOR, reset, consent=logins.AT_THE_SHELL)
+            show.say(f"One-time password of {reset}: {password}")
+            return
+        if proposals or agree is not None:
+            _decide(service, agree)
             return
         if rotate:
             _part("people.keys").rotate(configuration.folder, service.state)
@@ -106,6 +120,22 @@ def _part(name: str) -> Any:
         return importlib.import_module(f"deniable.server.{name}")
     except ModuleNotFoundError as error:
         raise extras.missing(f"A service needs the package {error.name}", "server") from None
+
+
+def _decide(service: Any, number: str | None) -> None:
+    """Say what waits for a second person, or agree to one of it."""
+    if number is None:
+        rows = [(each.id, each.act, each.about, each.person) for each in service.proposals.all()]
+        show.table(("id", "act", "about", "proposed by"), rows)
+        return
+    half = service.agree_at_the_shell(number)
+    show.say("Agreed, and done.")
+    if half is not None:
+        show.say(
+            f"The second half of the one-time password, shown this once: {half}",
+            "Give it to the person herself. Who proposed this has the first half. The person types the first "
+            "half, a dot, and the second half.",
+        )
 
 
 def _first_owner(service: Any, name: str) -> None:

@@ -165,7 +165,8 @@ def made_up(
     service: Service, caller: Caller, data: str, text: str, epsilon: Fraction, delta: Fraction
 ) -> Endpoint:
     """The question on two tables that differ by one unit, at the far ends of what is declared."""
-    curator = service.schema(caller, data)
+    service.schema(caller, data)  # whether it is for the caller
+    curator = service.shelf.curator(data)
     private = [table for table in curator.schema.tables if not table.public]
     if len(private) != 1:
         raise InvalidParameter(

@@ -16,12 +16,12 @@ from functools import partial
 import sqlalchemy as sa
 
 from deniable.curator import Preview
-from deniable.errors import AccountFrozen, BudgetExceeded, Stopped
+from deniable.errors import AccountFrozen, BudgetExceeded, NotComputed, Stopped, TooMany
 from deniable.server.people import store
 from deniable.server.people.store import State
 from deniable.server.settings import Caps
 
-CHARGED = (AccountFrozen, Stopped)
+CHARGED = (AccountFrozen, NotComputed, Stopped, TooMany)
 """Errors after which the charge may stand."""
 
 

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import ssl
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
-import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from deniable.errors import DeniableError, LedgerError
 from deniable.server.http.app import api, guarded
 from deniable.server.http.door import Door
 from deniable.server.service import Service
 from deniable.server.settings import Address, Settings
+from deniable.server.traffic.protocol import BoundedHttp, TlsFirst
+from deniable.server.traffic.waiting import WaitingRoom
 from deniable.server.wire.server import Wire
 
 MOST_CONNECTIONS = 500
 MARK_SECONDS = 10.0
-HEAD_SECONDS = 20.0
+ACCEPTED_AT_ONCE = 32
+"""Connections that one callback of the event loop accepts at most."""
+BACKLOG = 1024
+"""Connections that the kernel holds until they are accepted."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,12 @@ class Listeners:
         if self.wire is not None:
             wire = f", postgresql://{address(self.wire)}"
         return f"{scheme}://{address(self.http)}{wire}"
+
+    def deepen(self) -> None:
+        """Let the kernel hold more connections than asyncio is told of, which accepts that many at once."""
+        for listener in (self.http, self.wire):
+            if listener is not None:
+                listener.listen(BACKLOG)
 
     def close(self) -> None:
         for listener in (self.http, self.wire):
@@ -89,7 +100,8 @@ class Doors:
             if listeners.wire is not None:
                 await wire.listen(listeners.wire)
                 self.wire = address(listeners.wire)
-            await self._web(uvicorn.Server(_config(settings, guarded(app, door))), listeners.http, ready)
+            web = uvicorn.Server(_config(settings, guarded(app, door)))
+            await self._web(web, listeners, ready)
         finally:
             await wire.close()
             await door.askings.close()
@@ -101,14 +113,13 @@ class Doors:
             listeners.close()
             executor.shutdown(wait=True, cancel_futures=True)
 
-    async def _web(
-        self, web: uvicorn.Server, listener: socket.socket, ready: Callable[[Doors], None]
-    ) -> None:
+    async def _web(self, web: uvicorn.Server, listeners: Listeners, ready: Callable[[Doors], None]) -> None:
         assert self._stop is not None
         web.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-        running = asyncio.create_task(web.serve(sockets=[listener]))
+        running = asyncio.create_task(web.serve(sockets=[listeners.http]))
         while not web.started and not running.done():
             await asyncio.sleep(0.01)
+        listeners.deepen()
         ready(self)
         stopping = asyncio.create_task(self._stop.wait())
         await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -137,54 +148,27 @@ async def _mark_heads(door: Door) -> None:
             await door.run(door.service.mark_head)
 
 
-class Impatient(H11Protocol):
-    """Ends a connection whose request does not say within `HEAD_SECONDS` what it wants: a client that sends
-    one byte now and then would hold its place for ever."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._timer: asyncio.TimerHandle | None = self.loop.call_later(HEAD_SECONDS, self._late)
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:
-            self._disarm()
-        elif self._timer is None and self.conn.trailing_data[0]:
-            self._timer = self.loop.call_later(HEAD_SECONDS, self._late)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._disarm()
-        super().connection_lost(exc)
-
-    def _disarm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _late(self) -> None:
-        self._timer = None
-        if self.conn.their_state is h11.IDLE:
-            self.transport.close()
-
-
 def _config(settings: Settings, app: object) -> uvicorn.Config:
-    certificate = key = None
-    if settings.tls:
-        certificate, key = settings.certificate, settings.key
+    room, proxies, context = WaitingRoom(), settings.proxies, tls_context(settings)
+
+    def speak(**given: Any) -> asyncio.Protocol:
+        if context is None:
+            return BoundedHttp(room, proxies, **given)
+        return TlsFirst(context, room, proxies, lambda: BoundedHttp(room, proxies, **given))
+
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
-        ssl_certfile=certificate,
-        ssl_keyfile=key,
         log_config=None,
+        log_level=logging.ERROR,  # whoever sends nonsense shall not fill the log with it
         access_log=False,  # addresses of requests are nobody's business but the ledger's
-        proxy_headers=settings.proxy,
+        proxy_headers=False,
         server_header=False,
         lifespan="off",
         limit_concurrency=MOST_CONNECTIONS,
+        backlog=ACCEPTED_AT_ONCE,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=120,
-        h11_max_incomplete_event_size=64 * 1024,
-        http=Impatient,
+        http=speak,  # type: ignore[arg-type]
         ws="none",
         loop="asyncio",
     )
@@ -212,5 +196,5 @@ def _listening(address: Address) -> socket.socket:
         raise LedgerError(
             f"The address {address} cannot be listened on: {error.strerror}. Nothing was started."
         ) from None
-    listener.listen(256)
+    listener.listen(BACKLOG)
     return listener

@@ -9,20 +9,30 @@ look.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from fractions import Fraction
 
 import sqlalchemy as sa
 
 from deniable.accounting.certificate import certify
 from deniable.curator import Answer, Curator, Preview
-from deniable.errors import Forbidden, InvalidParameter, LedgerError, NotFound, TamperedLedger
+from deniable.errors import (
+    DeniableError,
+    Forbidden,
+    InvalidParameter,
+    LedgerError,
+    NotFound,
+    TamperedLedger,
+)
 from deniable.guarantee import Budget, Certificate
 from deniable.ledger import Account, Entry, EntryKind, Ledger, Verification, names
 from deniable.process import Original
+from deniable.server.after.pool import Pool
 from deniable.server.asking import Pending, Turns
 from deniable.server.data.declaration import Declaration
-from deniable.server.data.shelf import UNKNOWN, Shelf, note
+from deniable.server.data.shelf import UNKNOWN, DeclaredData, Shelf, note
 from deniable.server.people import acts, keys, store
+from deniable.server.people.membership import ACTS, Membership
 from deniable.server.people.oidc import Provider
 from deniable.server.people.proposals import Proposals, ProposedAct
 from deniable.server.people.rights import Caller, Right
@@ -34,6 +44,7 @@ from deniable.server.questions import Question
 from deniable.server.settings import Settings
 from deniable.sql.schema.declare import TableInfo
 
+BROKEN = "This data set cannot be opened now. Its owner can see why."
 PRINCIPAL = "deniable"
 """Who opens the ledger. It owns no account: limits belong to the people who registered the data."""
 
@@ -54,13 +65,21 @@ class Service(Original):
             analyst=PRINCIPAL,
             on_failure=note(settings.folder),
         )
-        self.roster = Roster(self.state, self.key, session_seconds=settings.session_hours * 3600)
+        self.roster = Roster(
+            self.state,
+            self.key,
+            session_seconds=settings.session_hours * 3600,
+            second_person=settings.second_person,
+            entrusted=self._entrusted,
+        )
         self.provider: Provider | None = None
         if settings.oidc is not None and settings.origin is not None:
             self.provider = Provider(settings.oidc, settings.folder, settings.origin)
         self.throttle = Throttle(settings.rates)
-        self.shelf = Shelf(self.state, self.ledger, settings)
+        self.after = Pool()
+        self.shelf = Shelf(self.state, self.ledger, settings, self.after)
         self.proposals = Proposals(self.state, self.key)
+        self.membership = Membership(self.roster, self.proposals)
         self._purses = Purses(self.state, settings.caps)
         self._turns = Turns()
         self._lost = Lost(self.state)
@@ -92,6 +111,7 @@ class Service(Original):
                 connection.execute(store.heads.insert().values(of="ledger", count=head.count, mac=head.mac))
 
     def close(self) -> None:
+        self.after.close()
         self.shelf.close()
         self.ledger.close()
         self.state.close()
@@ -117,13 +137,29 @@ class Service(Original):
         if self.settings.second_person:
             self.shelf.check(declaration)
             terms = {"declaration": declaration.to_json()}
-            return self.proposals.add(caller.name, "register data", declaration.name, "", terms)
+            warning = self.warning(caller, declaration) or ""  # for the second person too
+            return self.proposals.add(caller.name, "register data", declaration.name, warning, terms)
         self._register(caller.name, declaration)
         return None
 
     def _register(self, owner: str, declaration: Declaration) -> None:
+        twins = self.shelf.twins(declaration)
         self.shelf.register(declaration, owner)
-        self._record(owner, "register data", declaration.name, f"limit {declaration.limit}")
+        words = f"limit {declaration.limit}"
+        if twins:
+            words += f"; same content as {', '.join(twins)}"
+        self._record(owner, "register data", declaration.name, words)
+
+    def warning(self, caller: Caller, declaration: Declaration) -> str | None:
+        """What an owner should know before she registers this: that its data has a limit already."""
+        caller.need(Right.MANAGE)
+        twins = self.shelf.twins(declaration)
+        if not twins:
+            return None
+        return (
+            f'The content of "{declaration.name}" is that of {", ".join(twins)}, which has its own limit. '
+            "Both limits together are what people may lose. Keep it only if these are not the same people."
+        )
 
     def files(self, caller: Caller) -> list[str]:
         """What may be registered from the folders of this service."""
@@ -162,11 +198,35 @@ class Service(Original):
         self._record(caller.name, "grant", account.name, f"limit {limit}")
         return account
 
-    def schema(self, caller: Caller, name: str) -> Curator:
-        """The data set as far as its declaration goes, for whoever may see that."""
-        if caller.may(Right.LOOK) or caller.may(Right.MANAGE):
-            return self.shelf.curator(name)
-        return self.curator(caller, name)
+    def schema(self, caller: Caller, name: str) -> DeclaredData:
+        """The data set as far as its declaration goes, for whoever may see that. No engine is opened. Why it
+        is broken is for its owner to know; others learn that it is."""
+        if not (caller.may(Right.LOOK) or caller.may(Right.MANAGE)):
+            caller.need(Right.ASK)
+            self._part(name, caller.name, caller.name)
+        listing = self.shelf.read_declared(name)
+        if listing.problem is None or (listing.owner == caller.name and caller.may(Right.MANAGE)):
+            return listing
+        return replace(listing, problem=BROKEN)
+
+    def may_ask(self, caller: Caller, name: str) -> bool:
+        """Whether the caller owns the data set, or has a part of it."""
+        owner = self.ledger.account(name).owner
+        return (owner == caller.name and caller.may(Right.MANAGE)) or self._has_part(name, caller.name)
+
+    def find_problems(self) -> list[str]:
+        """What keeps this process from serving, in sentences that anybody may read. It looks at the ledger
+        and at the service's own state."""
+        sentences = []
+        for look, sentence in (
+            (self.ledger.head, "The ledger cannot be read."),
+            (self.state.check, "The database of the service cannot be read."),
+        ):
+            try:
+                look()
+            except DeniableError:
+                sentences.append(sentence)
+        return sentences
 
     # -------------------------------------------------------------------------------------------- asking
 
@@ -295,21 +355,36 @@ class Service(Original):
         self.ledger.account(account).raise_limit(limit, owner=owner)
         self._record(owner, "raise limit", account, f"to {limit}: {reason}")
 
-    def agree(self, caller: Caller, number: str) -> None:
+    def agree(self, caller: Caller, number: str) -> str | None:
         """The second person, another owner, agrees: the act is done now, in the name of who proposed it, as
-        far as it is still possible."""
+        far as it is still possible. The second half of a one-time password, where it gives one."""
         caller.need(Right.MANAGE)
-        proposal = self.proposals.agree(caller.name, number)
+        caller.need_session()
+        return self._agree(caller.name, number)
+
+    def agree_at_the_shell(self, number: str) -> str | None:
+        """The operator agrees, whom no owner can be: the way to a second owner where there is one."""
+        return self._agree(None, number)
+
+    def _agree(self, person: str | None, number: str) -> str | None:
+        proposal, consent = self.proposals.agree(person, number)
         owner, about, terms = proposal.person, proposal.about, proposal.terms
+        if proposal.act in ACTS:
+            return self.membership.perform(proposal, consent)
         match proposal.act:
             case "register data":
                 self._register(owner, Declaration.from_json(about, terms["declaration"]))
             case "new version":
+                self._check_owner(owner, about)
                 self._set_version(owner, about, terms["version"])
             case "raise limit":
                 self._raise(owner, about, Budget(*map(Fraction, terms["limit"])), proposal.reason)
+            case "hand over":
+                self._check_handing(owner, about, terms["to"])
+                self._hand_over(owner, about, terms["to"])
             case _:
                 self._unfreeze(owner, about, proposal.reason)
+        return None
 
     def drop(self, caller: Caller, number: str) -> None:
         """An owner refuses a proposal, or takes her own back."""
@@ -319,7 +394,7 @@ class Service(Original):
     def waiting(self, caller: Caller) -> list[ProposedAct]:
         """What waits for a second person, for owners and auditors."""
         caller.need(Right.LOOK)
-        return self.proposals.all()
+        return [proposal.shown for proposal in self.proposals.all()]
 
     def freeze(self, caller: Caller, name: str, analyst: str | None, reason: str) -> None:
         caller.need(Right.MANAGE)
@@ -344,11 +419,48 @@ class Service(Original):
         return self.account(caller, name, analyst)
 
     def _mine(self, caller: Caller, name: str) -> None:
-        """Of several owners, the one who registered the data set manages it."""
+        """Of several owners, the one who registered the data set, or was handed it, manages it."""
         self.shelf.version(name)
+        self._check_owner(caller.name, name)
+
+    def _check_owner(self, person: str, name: str) -> None:
         owner = self.ledger.account(name).owner
-        if owner != caller.name:
+        if owner != person:
             raise Forbidden(f'Only {owner} may manage the data set "{name}". Nothing was changed.')
+
+    def hand_over(self, caller: Caller, name: str, to: str) -> str | None:
+        """Another owner manages the data set from now on. Its present owner does so; where she is an owner no
+        longer, any other."""
+        caller.need(Right.MANAGE)
+        self.shelf.version(name)
+        self._check_handing(caller.name, name, to)
+        if self.settings.second_person:
+            return self.proposals.add(caller.name, "hand over", name, "", {"to": to})
+        self._hand_over(caller.name, name, to)
+        return None
+
+    def _check_handing(self, person: str, name: str, to: str) -> None:
+        owner = self.ledger.account(name).owner
+        if owner != person and self.roster.is_owner(owner):
+            raise Forbidden(f'Only {owner} may hand over the data set "{name}". Nothing was changed.')
+        if to == owner or not self.roster.is_owner(to):
+            raise InvalidParameter(f"Expected another owner who can log in, got {to!r}. Nothing was changed.")
+
+    def _hand_over(self, person: str, name: str, to: str) -> None:
+        self.ledger.hand_over(name, to, owner=self.ledger.account(name).owner, by=person)
+        self.shelf.hand_over(name, to)
+        self._record(person, "hand over", name, f"to {to}")
+
+    def _entrusted(self, person: str, by: str) -> bool:
+        """Whether a person holds data that is not `by`'s to give: a data set of her own, though she be an
+        owner no longer, or a part of another's."""
+        if person == by:
+            return False
+        return any(
+            account.owner == person
+            or (account.parent is not None and account.owner != by and analyst_of(account) == person)
+            for account in self.ledger.accounts()
+        )
 
     # -------------------------------------------------------------------------------------------- the journal
 
@@ -380,6 +492,11 @@ class Service(Original):
             )
         delta = float(self.ledger.account(entry.account).limit.delta)
         return certify(entry.loss, entry.unit, delta, head=f"{entry.seq}:{entry.mac}")
+
+
+def analyst_of(part: Account) -> str:
+    """Whose part of a data set it is."""
+    return part.name.rpartition(names.STROKE)[2]
 
 
 def _digest(*parts: str) -> str:

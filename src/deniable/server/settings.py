@@ -16,6 +16,10 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from deniable.errors import InvalidParameter
+from deniable.server.traffic.addresses import TrustedProxies
+
+KINDS: dict[str, type] = {"proxy": bool, "second_person": bool, "threads": int, "workers": int}
+LOOPBACK = ("127.0.0.0/8", "::1")
 
 
 def loopback(host: str) -> bool:
@@ -64,13 +68,15 @@ class Caps:
 
 @dataclass(frozen=True)
 class Rates:
-    """How often, in the words of the package `limits`: logins by person and by address, requests by
-    person."""
+    """How often, in the words of the package `limits`: logins that fail, by a name at one address and by an
+    address; requests and previews by person; what was refused, by person, or by address before a login (a
+    refused text counts once for each thousand characters)."""
 
-    login_person: str = "10/minute"
+    login_person: str = "10/minute; 60/hour"
     login_address: str = "60/minute"
     requests: str = "600/minute"
     previews: str = "1200/minute"
+    refusals: str = "300/minute"
 
 
 @dataclass(frozen=True)
@@ -90,8 +96,11 @@ class Settings:
 
     `floor` rounds the time of every answer up to whole steps. `proxy` says that a proxy in front speaks TLS
     for the HTTP door, which then may be reached from elsewhere without its own; the wire needs `certificate`
-    and `key` there in any case. `workers` are the processes that serve it; several need a ledger in
-    PostgreSQL, where the service's own state lies too unless `state` says otherwise.
+    and `key` there in any case. `trusted_proxies` are the addresses and networks of proxies whose
+    `X-Forwarded-For` is believed; with `proxy` and none of them named, that is this machine.
+
+    `workers` are the processes that serve it; several need a ledger in PostgreSQL, where the service's
+    own state lies too unless `state` says otherwise.
     """
 
     folder: Path = Path("deniable-server")
@@ -103,6 +112,7 @@ class Settings:
     certificate: Path | None = None
     key: Path | None = None
     proxy: bool = False
+    trusted_proxies: tuple[str, ...] = ()
     origin: str | None = None
     floor: float = 0.1
     threads: int = 64
@@ -123,6 +133,13 @@ class Settings:
         if self.state is None and self.ledger is not None and _in_postgres(self.ledger):
             return self.ledger
         return self.state or f"sqlite:///{self.folder / 'state.db'}"
+
+    @property
+    def proxies(self) -> TrustedProxies:
+        """The proxies that are believed."""
+        if self.proxy and not self.trusted_proxies:
+            return TrustedProxies(LOOPBACK)
+        return TrustedProxies(self.trusted_proxies)
 
     @property
     def tls(self) -> bool:
@@ -152,6 +169,7 @@ def checked(settings: Settings) -> Settings:
     """Refuse what would send answers or passwords in the clear, and what cannot be served."""
     _check_encrypted(settings)
     _check_workers(settings)
+    TrustedProxies(settings.trusted_proxies)
     if settings.oidc is not None:
         _check_oidc(settings.oidc, settings.origin)
     if (
@@ -229,18 +247,18 @@ def _value(name: str, value: Any, base: Path) -> Any:
             return (base / _text(name, value)).resolve()
         case "roots":
             return tuple((base / _text(name, each)).resolve() for each in _list(name, value))
+        case "trusted_proxies":
+            return tuple(_text(name, each) for each in _list(name, value))
         case "http" | "wire":
             if value is False and name == "wire":
                 return None
             return _address(name, _text(name, value))
         case "engines" | "caps" | "rates" | "oidc":
             return _part(name, value)
-        case "proxy" | "second_person":
-            return _typed(name, value, bool)
         case "floor" | "session_hours":
             return float(_typed(name, value, int | float))
-        case "threads" | "workers":
-            return _typed(name, value, int)
+        case _ if name in KINDS:
+            return _typed(name, value, KINDS[name])
         case _:
             return _text(name, value)
 

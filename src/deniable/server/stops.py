@@ -36,6 +36,10 @@ class Stops:
     def forget(self, key: str) -> None:
         self._acts.pop(digest(key), None)
 
+    def watches(self, key: str) -> bool:
+        """Whether it runs in this process."""
+        return digest(key) in self._acts
+
     async def wish(self, key: str) -> None:
         """Stop what has this key, wherever it runs."""
         name = digest(key)

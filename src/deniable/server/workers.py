@@ -8,9 +8,11 @@ itself; a process whose parent has died ends too.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import multiprocessing
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -24,6 +26,11 @@ from deniable.server.settings import Settings
 PAUSE = 1.0
 """Seconds before a process that died is started anew: one that cannot start shall not spin."""
 PATIENCE = 150.0
+SWITCH_SECONDS = 0.0005
+"""How long a thread that computes keeps the others waiting: the event loop needs its turn soon."""
+COLLECT = (5_000, 10, 10)
+"""A look through all objects stops every thread, and one large text makes hundreds of thousands of them. So
+there is one look for each half million, instead of several for each text."""
 log = logging.getLogger("deniable.server")
 
 
@@ -91,10 +98,14 @@ def work(settings: Settings, listeners: Listeners) -> None:
 
 async def until_signal(doors: Doors, ready: Callable[[Doors], None] = lambda _: None) -> None:
     """Serve until Ctrl-C, a signal to end, or the end of the parent process."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+    gc.freeze()  # what every process holds is not looked through again with each large text
+    gc.set_threshold(*COLLECT)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, doors.stop)
     parent = multiprocessing.parent_process()
     if parent is not None:
         loop.add_reader(parent.sentinel, doors.stop)
+    doors.service.after.warm()
     await doors.serve(ready)

@@ -11,6 +11,7 @@ import pyarrow.csv
 import pytest
 
 from deniable.datasets.visits import visits
+from deniable.server.people.logins import AT_THE_SHELL
 from tests.server.console.browser import Person
 from tests.server.hospital import PASSWORD, opened, settings
 
@@ -169,7 +170,7 @@ def test_a_second_person_agrees_on_the_page_of_budgets(
     with opened(settings(tmp_path, second_person=True)) as running:
         first = running.service.roster.first_owner("olga")
         assert first is not None
-        second = running.service.roster.add("olga", "otto", ["owner"])
+        second = running.service.roster.add("operator", "otto", ["owner"], consent=AT_THE_SHELL)
         olga = visitor(running.url).log_in("olga", first, first=True)
         page = olga.go("/data").page
         for name, value in (

@@ -152,7 +152,7 @@ def safe(picture: str) -> Markup:
 
 async def visit_of(request: Request) -> Visit:
     """Whoever has a session; a POST must come from a page of hers."""
-    door = door_of(request)
+    door = await door_of(request)
     form = await Typed.of(request)
     secret = door.session(request, form["token"])
     caller = await door.run(door.service.roster.session, secret)
@@ -204,7 +204,7 @@ async def _failed(request: Request, status: int, sentence: str) -> Response:
     caller, token = None, ""
     secret = request.cookies.get(SECURE_COOKIE)
     if secret:
-        door = door_of(request)
+        door = await door_of(request)
         try:
             caller = await door.run(door.service.roster.session, secret)
             token = door.service.roster.csrf(secret)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.responses import JSONResponse
 
 from deniable._version import VERSION
 from deniable.server.console import routes as console
@@ -40,11 +41,17 @@ def api(door: Door) -> FastAPI:
 
     @app.get("/v1/health", tags=["service"])
     async def health() -> dict[str, Any]:
-        """That this process answers; nothing about data."""
+        """That this process answers; nothing about ledger or data. `Guard` answers it in the event loop."""
         return {"ok": True, "version": VERSION}
+
+    @app.get("/v1/ready", tags=["service"])
+    async def ready() -> JSONResponse:
+        """That this process can serve: its ledger and its state can be read. 503 with the reason if not."""
+        problems = await door.run(door.service.find_problems)
+        return JSONResponse({"ok": not problems, "problems": problems}, 503 if problems else 200)
 
     return app
 
 
 def guarded(app: FastAPI, door: Door) -> Guard:
-    return Guard(app, hsts=door.secure)
+    return Guard(app, door)

@@ -14,7 +14,7 @@ from deniable.server.http import bodies
 from deniable.server.http.door import AtDoor, Who
 from deniable.server.questions import number
 
-router = APIRouter(prefix="/v1", tags=["audits"])
+router = APIRouter(prefix="/v1", tags=["audits"], route_class=bodies.StrictRoute)
 Number = Annotated[int, Path(ge=1, le=2**31)]
 
 

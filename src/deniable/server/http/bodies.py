@@ -3,10 +3,16 @@ error."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, Literal
 
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
 
+from deniable import strict_json
+from deniable.errors import InvalidParameter
 from deniable.server.questions import Question
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -16,6 +22,30 @@ Subject = Annotated[str, Field(min_length=1, max_length=255)]
 Reason = Annotated[str, Field(min_length=1, max_length=1000)]
 Number = Annotated[int | float | str, Field(union_mode="smart")]
 """A decimal number, or its digits as a text where they should not pass through binary."""
+
+
+class StrictRequest(Request):
+    """A request whose JSON has one meaning: no key stands twice in an object."""
+
+    async def json(self) -> Any:
+        return strict_json.parse(await self.body(), InvalidParameter, "a request")
+
+
+class StrictRoute(APIRoute):
+    """Every route that takes JSON reads it so."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        inner = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            try:
+                return await inner(StrictRequest(request.scope, request.receive))
+            except HTTPException as error:  # what was wrong with a body is behind it
+                if isinstance(error.__cause__, InvalidParameter):
+                    raise InvalidParameter(f"{error.__cause__} Nothing was done.") from None
+                raise
+
+        return handle
 
 
 class Body(BaseModel):
@@ -70,6 +100,10 @@ class NewData(Body):
 
 class Version(Body):
     version: Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class NewOwner(Body):
+    owner: Name
 
 
 class Grant(Body):

@@ -20,10 +20,10 @@ from deniable.server.questions import number
 from deniable.sql.schema.file import save
 from deniable.units import Unit
 
-router = APIRouter(prefix="/v1", tags=["data"])
+router = APIRouter(prefix="/v1", tags=["data"], route_class=bodies.StrictRoute)
 
 
-def jobs_of(request: Request) -> Jobs:
+async def jobs_of(request: Request) -> Jobs:
     jobs: Jobs = request.app.state.jobs
     return jobs
 
@@ -52,20 +52,22 @@ async def register(body: bodies.NewData, caller: Who, door: AtDoor) -> dict[str,
             'Expected a unit like {"kind": "column", …}, as `Unit.to_dict` writes it.'
         ) from None
     declaration = Declaration.of(body.name, body.sources, body.schema_, unit, budget(body.limit))
+    warning = await door.run(door.service.warning, caller, declaration)
     proposal = await door.run(door.service.register, caller, declaration)
-    return {"name": body.name, "proposal": proposal}
+    return {"name": body.name, "proposal": proposal, "warning": warning}
 
 
 @router.get("/datasets/{name}")
 async def dataset(name: str, caller: Who, door: AtDoor) -> dict[str, Any]:
     """What is declared about a data set: tables, columns, types, bounds, public keys. Never where it lies or
-    how large it is."""
-    curator = await door.run(door.service.schema, caller, name)
+    how large it is. `problem` says that it cannot be opened now; to its owner, also why."""
+    listing = await door.run(door.service.schema, caller, name)
     return {
         "name": name,
-        "version": curator.schema.version,
-        "schema": save(curator.schema),
-        "unit": curator.account.unit.to_dict(),
+        "version": listing.schema.version,
+        "schema": save(listing.schema),
+        "unit": listing.unit.to_dict(),
+        "problem": listing.problem,
     }
 
 
@@ -74,6 +76,13 @@ async def version(name: str, body: bodies.Version, caller: Who, door: AtDoor) ->
     """Declare that the data is another from now on: kept answers are of the past."""
     proposal = await door.run(door.service.set_version, caller, name, body.version)
     return {"name": name, "version": body.version, "proposal": proposal}
+
+
+@router.put("/datasets/{name}/owner")
+async def hand_over(name: str, body: bodies.NewOwner, caller: Who, door: AtDoor) -> dict[str, Any]:
+    """Hand a data set over to another owner."""
+    proposal = await door.run(door.service.hand_over, caller, name, body.owner)
+    return {"name": name, "owner": body.owner, "proposal": proposal}
 
 
 @router.post("/datasets/{name}/analysts", status_code=201)

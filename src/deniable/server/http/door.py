@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from functools import partial
-from typing import Annotated, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Request, Response
 
 from deniable.curator import Answer
-from deniable.errors import Forbidden, NotLoggedIn
+from deniable.errors import DeniableError, Forbidden, NotLoggedIn
 from deniable.server.asking import Pending, Pendings
 from deniable.server.people.rights import Caller
+from deniable.server.people.secrets import digest
 from deniable.server.questions import Question
 from deniable.server.service import Service
 from deniable.server.stops import Stops
+from deniable.server.traffic import steps
+from deniable.server.traffic.addresses import host_of
+from deniable.server.traffic.seats import Seats, seat_owner
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,14 +32,21 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 SECURE_COOKIE, PLAIN_COOKIE = "__Host-deniable", "deniable"
 """A browser takes the first over TLS alone, and from no other host."""
 CSRF = "X-CSRF-Token"
+MOST_KNOWN = 10_000
+"""Logins whose person is remembered, for the share of threads alone: what they may do is looked up anew."""
 
 
 class Door:
-    """What a route needs: the service, and threads in which it works while the event loop goes on."""
+    """What a route needs: the service, and threads in which it works while the event loop goes on.
+
+    A route is a coroutine that is driven in threads (`drive`); `run` then calls what it is given right there.
+    """
 
     def __init__(self, service: Service, executor: Executor) -> None:
         self.service = service
         self._executor = executor
+        self.seats = Seats(service.settings.threads)
+        self._known: OrderedDict[str, str] = OrderedDict()
         self.askings = Pendings(self.run)
         self.stops = Stops(service.state, self.run)
         settings = service.settings
@@ -42,7 +54,21 @@ class Door:
         self.cookie = SECURE_COOKIE if self.secure else PLAIN_COOKIE
 
     async def run(self, act: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, partial(act, *args, **kwargs))
+        """Call it in a thread, within the share of whoever's request it is."""
+        if not steps.in_loop():
+            return act(*args, **kwargs)
+        owner, loop = seat_owner.get(), asyncio.get_running_loop()
+        if not owner:
+            return await loop.run_in_executor(self._executor, partial(act, *args, **kwargs))
+        await self.seats.take(owner)
+        try:
+            return await loop.run_in_executor(self._executor, partial(act, *args, **kwargs))
+        finally:
+            self.seats.give(owner)
+
+    async def drive(self, coroutine: Coroutine[Any, Any, R]) -> R:
+        """Run a coroutine in threads; what it waits for, the event loop awaits."""
+        return await steps.drive(self.run, coroutine)
 
     async def ask(
         self,
@@ -60,7 +86,7 @@ class Door:
         def make() -> Pending:
             return service.asking(caller, service.curator(caller, name), name, question, key=key)
 
-        return await self.askings.answer(make, then)
+        return await steps.on_loop(lambda: self.askings.answer(make, then))
 
     def session(self, request: Request, csrf: str | None = None) -> str:
         """The session of a request. One that may change something must come from this site, by its Origin,
@@ -115,20 +141,48 @@ class Door:
     async def caller(self, request: Request) -> Caller:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         roster = self.service.roster
-        if kind.lower() == "bearer" and self.service.state.sqlite:
-            return roster.token(token.strip())  # one read of a local file: a thread would cost more
         if kind.lower() == "bearer":
-            return await self.run(roster.token, token.strip())
-        return await self.run(roster.session, self.session(request))
+            return roster.token(token.strip())
+        return roster.session(self.session(request))
+
+    def known_owner(self, request: Request) -> str | None:
+        """Whose seats a request has, as far as that is known without looking: those of its address where it
+        brings no login, and None where it brings one that was not seen yet."""
+        login = self._login(request)
+        if login is None:
+            return f"address {host_of(address(request))}"
+        return self._known.get(digest(login))
+
+    async def owner(self, request: Request) -> str:
+        """Whose seats a request has: those of the person whose login it brings, or of its address."""
+        login, roster = self._login(request), self.service.roster
+        owner = f"address {host_of(address(request))}"
+        if login is None:
+            return owner
+        try:
+            caller = roster.token(login) if login.startswith("dnb_") else roster.session(login)
+        except DeniableError:
+            return owner
+        owner = f"person {caller.name}"
+        self._known[digest(login)] = owner
+        if len(self._known) > MOST_KNOWN:
+            self._known.popitem(last=False)
+        return owner
+
+    def _login(self, request: Request) -> str | None:
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            return token.strip() or None
+        return request.cookies.get(SECURE_COOKIE) or request.cookies.get(self.cookie)
 
 
-def door_of(request: Request) -> Door:
+async def door_of(request: Request) -> Door:
     door: Door = request.app.state.door
     return door
 
 
 async def caller_of(request: Request) -> Caller:
-    return await door_of(request).caller(request)
+    return await (await door_of(request)).caller(request)
 
 
 AtDoor = Annotated[Door, Depends(door_of)]

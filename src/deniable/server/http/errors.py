@@ -3,6 +3,8 @@ worded; of others, nothing is told."""
 
 from __future__ import annotations
 
+import logging
+import re
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -28,6 +30,9 @@ from deniable.errors import (
     UnitMismatch,
 )
 
+log = logging.getLogger("deniable.server")
+PLACE = re.compile(r"(?<![\w.])[/~]\S|\w+:/|\b[A-Za-z]:\\|\.(?:db|key|toml|parquet|csv)\b")
+"""A path, an address, or the name of a file."""
 STATUS: tuple[tuple[type[DeniableError], int], ...] = (
     (NotLoggedIn, 401),
     (Forbidden, 403),
@@ -47,7 +52,23 @@ BUG = {
     "error": "Internal",
     "message": "This failed inside the server. What was charged stays charged; the reason is not told.",
 }
+AWAY = "The ledger or the service's database cannot be used now. Nothing was released. Tell the operator."
 UNTOLD = "This failed for a reason that is the data owner's to see. Nothing was released."
+
+
+def public(error: DeniableError) -> str:
+    """The sentence of an error, without where things lie on the server: of a failing ledger or database only
+    that it fails. (What analysts type is in other errors, and may hold strokes.)
+
+    >>> public(LedgerError("The disk is full. The ledger is sqlite:////srv/private/privacy.db."))[:22]
+    'The ledger or the serv'
+    """
+    sentence = str(error)
+    words = isinstance(error, AccountFrozen | AlreadyPaid)  # ours, about an account whose name people choose
+    if isinstance(error, LedgerError) and not words and PLACE.search(sentence):
+        log.error("%s", sentence)  # for the operator
+        return AWAY
+    return sentence
 
 
 def told(error: DeniableError) -> tuple[int, dict[str, Any]]:
@@ -55,7 +76,7 @@ def told(error: DeniableError) -> tuple[int, dict[str, Any]]:
     if isinstance(error, DataError):
         return 500, {"error": "DataError", "message": UNTOLD}
     status = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
-    body: dict[str, Any] = {"error": type(error).__name__, "message": str(error)}
+    body: dict[str, Any] = {"error": type(error).__name__, "message": public(error)}
     if isinstance(error, AlreadyPaid):
         body["entry"] = error.entry
     return status, body

@@ -25,6 +25,7 @@ from deniable.server.http.guard import where
 from deniable.server.people import store
 from deniable.server.people.rights import Caller
 from deniable.server.stops import GONE, digest
+from deniable.server.traffic import steps
 
 if TYPE_CHECKING:
     from deniable.server.http.door import Door
@@ -55,10 +56,13 @@ class Jobs:
         number = secrets.token_urlsafe(16)
         await self._door.run(self._begun, number, caller.name)
         self._door.stops.watch(number, asking.cancel)
+        await steps.on_loop(lambda: self._launch(number, asking, arrow))
+        return number
+
+    async def _launch(self, number: str, asking: Pending, arrow: bool) -> None:
         task = asyncio.ensure_future(self._follow(number, self._begin(asking, arrow)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return number
 
     async def look(self, caller: Caller, number: str) -> dict[str, Any]:
         return await self._door.run(self._read, caller.name, number)
@@ -88,7 +92,7 @@ class Jobs:
             state, outcome = "failed", {"status": 500, **BUG}
         finally:
             self._door.stops.forget(number)
-        await self._door.run(self._ended, number, state, json.dumps(facts.plain(outcome)))
+        await self._door.run(self._ended, number, state, outcome)
 
     # ---------------------------------------------------------------------------------------- what is written
 
@@ -105,10 +109,11 @@ class Jobs:
             row = {"id": number, "person": person, "stop": digest(number), "state": "running"}
             connection.execute(table.insert().values(**row, created=now, beat=now))
 
-    def _ended(self, number: str, state: str, outcome: str) -> None:
+    def _ended(self, number: str, state: str, outcome: dict[str, Any]) -> None:
+        text = json.dumps(facts.plain(outcome))
         with self._state.writing() as connection:
             here = store.jobs.c.id == number
-            connection.execute(store.jobs.update().where(here).values(state=state, outcome=outcome))
+            connection.execute(store.jobs.update().where(here).values(state=state, outcome=text))
 
     def _read(self, person: str, number: str) -> dict[str, Any]:
         with self._state.reading() as connection:

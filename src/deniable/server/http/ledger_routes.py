@@ -16,7 +16,7 @@ from deniable.server.http.data_routes import budget
 from deniable.server.http.door import AtDoor, Who
 from deniable.server.people.rights import Right
 
-router = APIRouter(prefix="/v1", tags=["ledger"])
+router = APIRouter(prefix="/v1", tags=["ledger"], route_class=bodies.StrictRoute)
 Analyst = Annotated[str | None, Query(max_length=200)]
 FORMS = {
     "jsonl": (json_lines, "application/jsonl"),
@@ -77,9 +77,9 @@ async def proposals(caller: Who, door: AtDoor) -> list[dict[str, Any]]:
 
 @router.post("/proposals/{proposal}/agree")
 async def agree(proposal: str, caller: Who, door: AtDoor) -> dict[str, Any]:
-    """Another owner agrees: the act is done, in the name of who proposed it."""
-    await door.run(door.service.agree, caller, proposal)
-    return {}
+    """Another owner agrees: the act is done, in the name of who proposed it. Where it gives somebody a
+    one-time password, its second half is shown this once."""
+    return {"second_half": await door.run(door.service.agree, caller, proposal)}
 
 
 @router.delete("/proposals/{proposal}")

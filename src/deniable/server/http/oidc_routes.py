@@ -16,6 +16,7 @@ from deniable.errors import DeniableError, NotFound, NotLoggedIn
 from deniable.server.http.door import AtDoor, Door, address
 from deniable.server.http.errors import told
 from deniable.server.people.oidc import CALLBACK, SECONDS, Attempt, Provider
+from deniable.server.traffic.addresses import host_of
 
 router = APIRouter(tags=["people"])
 HOME = "/"
@@ -30,7 +31,7 @@ Text = Annotated[str, Query(max_length=4096)]
 async def login(request: Request, door: AtDoor) -> Any:
     """Go to the provider's page."""
     provider = _provider(door)
-    door.service.throttle.hit("login_address", address(request))
+    door.service.throttle.hit("login_address", host_of(address(request)))
     attempt = Attempt.new()
     response = RedirectResponse(await door.run(provider.begin, attempt), 303)
     response.set_cookie(
@@ -51,17 +52,17 @@ async def callback(
     """Back from the provider, in the browser that began: a session, and a page that goes on."""
     provider = _provider(door)
     try:
-        door.service.throttle.hit("login_address", address(request))
-        if error or not code:
-            raise NotLoggedIn("The provider did not log you in. Nothing was done.")
-        attempt = Attempt.opened(request.cookies.get(_cookie(door), ""), door.service.key)
-        subject = await door.run(provider.finish, attempt, code=code, state=state)
-        session = await door.run(door.service.roster.known, subject)
-        if session is None:
-            raise NotLoggedIn(
-                f"The provider calls you {subject}, and nobody of this service is linked to that. Give it to "
-                "an owner."
-            )
+        with door.service.throttle.token_login(address(request)):
+            if error or not code:
+                raise NotLoggedIn("The provider did not log you in. Nothing was done.")
+            attempt = Attempt.opened(request.cookies.get(_cookie(door), ""), door.service.key)
+            subject = await door.run(provider.finish, attempt, code=code, state=state)
+            session = await door.run(door.service.roster.known, subject)
+            if session is None:
+                raise NotLoggedIn(
+                    f"The provider calls you {subject}, and nobody of this service is linked to that. Give "
+                    "it to an owner."
+                )
     except DeniableError as failure:
         response = HTMLResponse(page(str(failure), "Try again", "/v1/oidc/login"), told(failure)[0])
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -10,9 +11,10 @@ from fastapi import APIRouter, Request, Response
 from deniable.errors import Forbidden
 from deniable.server.http import bodies
 from deniable.server.http.door import AtDoor, Who, address
+from deniable.server.people.membership import LoginOutcome
 from deniable.server.people.rights import Right
 
-router = APIRouter(prefix="/v1", tags=["people"])
+router = APIRouter(prefix="/v1", tags=["people"], route_class=bodies.StrictRoute)
 
 
 @router.post("/login")
@@ -21,8 +23,8 @@ async def login(body: bodies.Login, request: Request, response: Response, door: 
     until it is changed."""
     if "origin" in request.headers and not door.own(request):
         raise Forbidden("Expected a login from this site itself. Nothing was done.")
-    door.service.throttle.login(body.name, address(request))
-    secret, caller = await door.run(door.service.roster.login, body.name, body.password)
+    with door.service.throttle.login(body.name, address(request)):
+        secret, caller = await door.run(door.service.roster.login, body.name, body.password)
     door.give(response, secret)
     return {
         "name": caller.name,
@@ -39,8 +41,8 @@ async def password(
     """Set a password of one's own. Every other session ends."""
     secret = door.session(request)
     caller = await door.run(door.service.roster.session, secret)
-    door.service.throttle.hit("login_person", caller.name)
-    fresh = await door.run(door.service.roster.set_password, secret, body.old, body.new)
+    with door.service.throttle.guesses(f"{caller.name}, logged in"):
+        fresh = await door.run(door.service.roster.set_password, secret, body.old, body.new)
     door.give(response, fresh)
     return {"name": caller.name, "csrf": door.service.roster.csrf(fresh)}
 
@@ -101,45 +103,45 @@ async def people(caller: Who, door: AtDoor) -> list[dict[str, Any]]:
 @router.post("/people", status_code=201)
 async def add(body: bodies.NewPerson, caller: Who, door: AtDoor) -> dict[str, Any]:
     """A new person, and her one-time password, shown this once; with `subject`, one who logs in by the OpenID
-    provider alone."""
-    caller.need(Right.MANAGE)
-    roster = door.service.roster
-    if body.subject is not None:
-        await door.run(roster.invite, caller.name, body.name, body.roles, body.subject)
-        return {"name": body.name, "one_time_password": None}
-    password = await door.run(roster.add, caller.name, body.name, body.roles)
-    return {"name": body.name, "one_time_password": password}
+    provider alone. Of an owner where a second person must agree: a proposal, and the first half of it."""
+    outcome = await door.run(door.service.membership.add, caller, body.name, body.roles, body.subject)
+    return {"name": body.name, **_secret(outcome)}
 
 
 @router.put("/people/{name}/identity")
 async def identity(name: str, body: bodies.Link, caller: Who, door: AtDoor) -> dict[str, Any]:
-    """Whom the OpenID provider means by this person; null: nobody any more. Her sessions end."""
-    caller.need(Right.MANAGE)
-    await door.run(door.service.roster.link, caller.name, name, body.subject)
-    return {}
+    """Whom the OpenID provider means by this person; null: nobody any more. Her sessions and tokens end."""
+    outcome = await door.run(door.service.membership.link, caller, name, body.subject)
+    return {"proposal": outcome.proposal}
 
 
 @router.patch("/people/{name}")
 async def change(name: str, body: bodies.Change, caller: Who, door: AtDoor) -> dict[str, Any]:
-    caller.need(Right.MANAGE)
-    await door.run(door.service.roster.change, caller.name, name, roles=body.roles, disabled=body.disabled)
-    return {}
+    """Other roles, or in and out."""
+    change = partial(door.service.membership.change, roles=body.roles, disabled=body.disabled)
+    return {"proposal": (await door.run(change, caller, name)).proposal}
 
 
 @router.post("/people/{name}/password", status_code=201)
 async def reset(name: str, caller: Who, door: AtDoor) -> dict[str, Any]:
-    caller.need(Right.MANAGE)
-    return {"name": name, "one_time_password": await door.run(door.service.roster.reset, caller.name, name)}
+    """A new one-time password, shown this once. Every session and token of hers ends."""
+    return {"name": name, **_secret(await door.run(door.service.membership.reset, caller, name))}
 
 
 @router.delete("/people/{name}/sessions")
 async def end_sessions(name: str, caller: Who, door: AtDoor) -> dict[str, Any]:
-    caller.need(Right.MANAGE)
-    return {"ended": await door.run(door.service.roster.end_all, caller.name, name)}
+    return {"ended": await door.run(door.service.membership.end_sessions, caller, name)}
+
+
+def _secret(outcome: LoginOutcome) -> dict[str, Any]:
+    """A one-time password, or, while a proposal waits, the first half of one that two people give."""
+    if outcome.proposal is None:
+        return {"one_time_password": outcome.secret, "proposal": None}
+    return {"one_time_password": None, "proposal": outcome.proposal, "first_half": outcome.secret}
 
 
 def _settled(caller: Who) -> None:
     if caller.must_change:
         raise Forbidden(
-            "Expected a password of your own first: the one-time password is used up. Nothing was done."
+            "Expected a password of your own first: a one-time password opens nothing else. Nothing was done."
         )

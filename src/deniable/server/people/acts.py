@@ -30,8 +30,8 @@ class Act(NamedTuple):
     mac: str
 
 
-def record(connection: sa.Connection, key: bytes, person: str, act: str, about: str, words: str) -> None:
-    """Write an act down in the transaction that does it."""
+def record(connection: sa.Connection, key: bytes, person: str, act: str, about: str, words: str) -> int:
+    """Write an act down in the transaction that does it; its number."""
     table = store.acts
     last = connection.execute(
         sa.select(table.c.seq, table.c.mac).order_by(table.c.seq.desc()).limit(1)
@@ -42,6 +42,7 @@ def record(connection: sa.Connection, key: bytes, person: str, act: str, about: 
     body = (seq, datetime.now(UTC).isoformat(timespec="microseconds"), person, act, about, words)
     values = dict(zip(Act._fields, (*body, chain.sealed(key, before, body)), strict=True))
     connection.execute(table.insert().values(**values))
+    return seq
 
 
 def history(state: State) -> list[Act]:

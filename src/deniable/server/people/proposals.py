@@ -1,22 +1,27 @@
-"""Acts that wait for a second person: raise a limit, thaw, register data, declare a new version.
+"""Acts that wait for a second person: raise a limit, thaw, register data, declare a new version, hand a data
+set over, give an owner a login.
 
 Where the settings ask for one, an owner's act is written down as a proposal, and done when another owner
-agrees, in the name of the one who proposed it. Both are in the sealed list of acts.
+agrees, in the name of the one who proposed it. Both are in the sealed list of acts. Who agrees was an owner
+before the proposal, and no login of hers went through the hands of who proposed it (`logins`); the operator
+agrees at the server's shell.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
 
 from deniable.errors import Forbidden, NotFound
-from deniable.server.people import acts, store
+from deniable.server.people import acts, logins, store
+from deniable.server.people.logins import OPERATOR, Consent
 from deniable.server.people.store import State
 
+HALF = "half"
 UNKNOWN = "There is no such proposal: it never was, or it was decided. Nothing was changed."
 
 
@@ -31,6 +36,11 @@ class ProposedAct:
     reason: str
     terms: dict[str, Any]
 
+    @property
+    def shown(self) -> ProposedAct:
+        """As people see it: without the digest of a password's half."""
+        return replace(self, terms={name: value for name, value in self.terms.items() if name != HALF})
+
 
 class Proposals:
     """What waits for a second person."""
@@ -43,8 +53,8 @@ class Proposals:
         number = secrets.token_hex(8)
         row = {"id": number, "act": act, "about": about, "person": person, "reason": reason}
         with self._state.writing() as connection:
-            connection.execute(store.proposals.insert().values(**row, terms=json.dumps(terms)))
-            acts.record(connection, self._key, person, f"propose: {act}", about, reason)
+            seq = acts.record(connection, self._key, person, f"propose: {act}", about, reason)
+            connection.execute(store.proposals.insert().values(**row, terms=json.dumps(terms), seq=seq))
         return number
 
     def all(self) -> list[ProposedAct]:
@@ -56,18 +66,27 @@ class Proposals:
         with self._state.reading() as connection:
             return _found(connection, number)
 
-    def agree(self, person: str, number: str) -> ProposedAct:
-        """Taken off the list for who agrees: it is done once, whoever else agrees at the same moment."""
+    def agree(self, person: str | None, number: str) -> tuple[ProposedAct, Consent]:
+        """Taken off the list for who agrees, None for the operator at the server's shell: it is done once,
+        whoever else agrees at the same moment."""
         with self._state.writing() as connection:
             proposal = _found(connection, number)
-            if proposal.person == person:
+            row = connection.execute(
+                sa.select(store.people).where(store.people.c.name == proposal.person)
+            ).mappings()
+            if not logins.is_owner(row.first()):
                 raise Forbidden(
-                    "Expected a second person: who proposes does not agree to it. Nothing was changed."
+                    f"{proposal.person}, who proposed this, is an owner no longer. Nothing was changed. "
+                    "Drop it."
                 )
+            if person is not None:
+                seq = sa.select(store.proposals.c.seq).where(store.proposals.c.id == number)
+                logins.check_second(connection, proposal.person, connection.execute(seq).scalar(), person)
             connection.execute(store.proposals.delete().where(store.proposals.c.id == number))
             words = f"proposed by {proposal.person}: {proposal.reason}"
-            acts.record(connection, self._key, person, f"agree: {proposal.act}", proposal.about, words)
-        return proposal
+            by = OPERATOR if person is None else person
+            acts.record(connection, self._key, by, f"agree: {proposal.act}", proposal.about, words)
+        return proposal, Consent(person, proposal.terms.get(HALF))
 
     def drop(self, person: str, number: str) -> None:
         """Refuse it, or take it back."""

@@ -54,10 +54,19 @@ class Caller:
     def may(self, right: Right) -> bool:
         return right in self.rights and not self.must_change
 
+    def need_session(self) -> None:
+        """A token is for programs: it gives nobody a way in that would outlive it, and agrees to nothing."""
+        if self.token is not None:
+            raise Forbidden(
+                "Expected a login by password or provider: a token gives out no login or token, and agrees "
+                "to nothing. Nothing was done. Log in, and do it there."
+            )
+
     def need(self, right: Right) -> None:
         if self.must_change:
             raise Forbidden(
-                "Expected a password of your own first: the one-time password is used up. Nothing was done."
+                "Expected a password of your own first: a one-time password opens nothing else. Nothing was "
+                "done."
             )
         if right not in self.rights:
             raise Forbidden(

@@ -1,10 +1,15 @@
-"""The people of a service, and how each proves who she is: a password and a session, or a token."""
+"""The people of a service, and how each proves who she is: a password and a session, or a token.
+
+Where a second person must agree (`second_person`), nobody alone gives out a login of an owner, or of somebody
+who holds a part of another owner's data: that is refused here, below every door, unless a `Consent` comes
+with it.
+"""
 
 from __future__ import annotations
 
 import hmac
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +17,15 @@ import sqlalchemy as sa
 
 from deniable.errors import Forbidden, InvalidParameter, NotFound, NotLoggedIn
 from deniable.ledger import names
-from deniable.server.people import acts, secrets, store
+from deniable.server.people import acts, logins, secrets, store
+from deniable.server.people.logins import AT_THE_SHELL, OPERATOR, Consent, ConsentNeeded
 from deniable.server.people.rights import Caller, Right, Role
 from deniable.server.people.secrets import Token, Verifier
 from deniable.server.people.store import State
 
 FAILED = "The name or the password is not right. Nothing was done."
 EXPIRED = "This login is not valid, or no longer. Log in again."
-RESERVED = frozenset({"deniable", "unknown"})
+RESERVED = frozenset({"deniable", "unknown", OPERATOR})
 TOKEN = sa.select(store.tokens, store.people).where(
     store.tokens.c.id == sa.bindparam("token"), store.people.c.name == store.tokens.c.person
 )
@@ -52,10 +58,23 @@ class TokenInfo:
 class Roster:
     """Everybody who may come in. `key` is the server's own secret."""
 
-    def __init__(self, state: State, key: bytes, *, session_seconds: float) -> None:
+    def __init__(
+        self,
+        state: State,
+        key: bytes,
+        *,
+        session_seconds: float,
+        second_person: bool = False,
+        entrusted: Callable[[str, str], bool] = lambda person, by: False,
+    ) -> None:
+        """`entrusted` says whether a person holds a part of data that is not `by`'s."""
         self._state = state
         self._key = key
         self._session_seconds = session_seconds
+        self._second_person = second_person
+        self._entrusted = entrusted
+        with state.writing() as connection:
+            logins.adopt(connection)
 
     # -------------------------------------------------------------------------------------------- people
 
@@ -65,23 +84,31 @@ class Roster:
         with self._state.reading() as connection:
             if connection.execute(sa.select(store.people.c.name).limit(1)).first() is not None:
                 return None
-        return self.add("deniable", name, (Role.OWNER,))
+        return self.add("deniable", name, (Role.OWNER,), consent=AT_THE_SHELL)
 
-    def add(self, by: str, name: str, roles: Collection[str]) -> str:
-        """A new person; her one-time password."""
-        password = secrets.new_secret()
+    def add(self, by: str, name: str, roles: Collection[str], *, consent: Consent | None = None) -> str:
+        """A new person; her one-time password, or the second half of it where two people give it."""
+        text, password = _new_password(consent)
         with self._state.writing() as connection:
-            self._insert(connection, by, name, roles, secrets.password_hash(password))
-        return password
+            self._insert(connection, by, name, roles, password, consent)
+        return text
 
-    def invite(self, by: str, name: str, roles: Collection[str], subject: str) -> None:
+    def invite(
+        self, by: str, name: str, roles: Collection[str], subject: str, *, consent: Consent | None = None
+    ) -> None:
         """A new person who logs in by the OpenID provider alone."""
         with self._state.writing() as connection:
-            self._insert(connection, by, name, roles, None)
-            self._link(connection, by, name, subject)
+            self._insert(connection, by, name, roles, None, consent)
+            self._link(connection, by, name, subject, consent)
 
     def _insert(
-        self, connection: sa.Connection, by: str, name: str, roles: Collection[str], password: str | None
+        self,
+        connection: sa.Connection,
+        by: str,
+        name: str,
+        roles: Collection[str],
+        password: str | None,
+        consent: Consent | None,
     ) -> None:
         names.name(name, "a person")
         if name in RESERVED:
@@ -91,23 +118,39 @@ class Roster:
         if _row(connection, name) is not None:
             raise InvalidParameter(f"There is a person {name!r} already. Nothing was changed.")
         role_text = _roles(roles)
+        self._check_consent(by, name, role_text, consent)
         row = {"name": name, "roles": role_text, "password": password, "one_time": password is not None}
-        connection.execute(store.people.insert().values(**row, disabled=False, created=time.time()))
-        acts.record(connection, self._key, by, "add person", name, f"roles: {role_text}")
+        row |= {"hands": logins.changed_hands(connection, None, "password", _alone(by, consent))}
+        seq = acts.record(connection, self._key, by, "add person", name, f"roles: {role_text}")
+        connection.execute(
+            store.people.insert().values(**row, disabled=False, created=time.time(), since=seq)
+        )
 
-    def link(self, by: str, name: str, subject: str | None) -> None:
-        """Let a person log in as whom the OpenID provider calls `subject`; None: no longer. Her sessions
-        end."""
+    def _check_consent(self, by: str, name: str, roles: str, consent: Consent | None) -> None:
+        """Nobody alone gives a login to an owner, or to who holds a part of another's data."""
+        if consent is not None or not self._second_person:
+            return
+        if Role.OWNER in roles.split() or self._entrusted(name, by):
+            raise ConsentNeeded
+
+    def link(self, by: str, name: str, subject: str | None, *, consent: Consent | None = None) -> None:
+        """Let a person log in as whom the OpenID provider calls `subject`; None: no longer. Her sessions and
+        tokens end, which somebody may have got by the link before."""
         with self._state.writing() as connection:
-            self._need(connection, name)
+            row = self._need(connection, name)
+            if subject is not None:
+                self._check_consent(by, name, row["roles"], consent)
             connection.execute(store.identities.delete().where(store.identities.c.person == name))
-            connection.execute(store.sessions.delete().where(store.sessions.c.person == name))
+            _end_logins(connection, name)
             if subject is None:
                 acts.record(connection, self._key, by, "unlink identity", name, "")
+                _update(connection, name, hands=logins.changed_hands(connection, row, "link", None))
             else:
-                self._link(connection, by, name, subject)
+                self._link(connection, by, name, subject, consent)
 
-    def _link(self, connection: sa.Connection, by: str, name: str, subject: str) -> None:
+    def _link(
+        self, connection: sa.Connection, by: str, name: str, subject: str, consent: Consent | None
+    ) -> None:
         if not subject or len(subject) > 255 or not subject.isprintable():
             raise InvalidParameter(
                 "Expected a subject of 1 to 255 characters that can be seen. Nothing was changed."
@@ -115,7 +158,9 @@ class Roster:
         if _one(connection, store.identities, store.identities.c.subject == subject) is not None:
             raise InvalidParameter("This subject belongs to somebody already. Nothing was changed.")
         connection.execute(store.identities.insert().values(subject=subject, person=name))
-        acts.record(connection, self._key, by, "link identity", name, subject)
+        seq = acts.record(connection, self._key, by, "link identity", name, subject)
+        hands = logins.changed_hands(connection, _row(connection, name), "link", _alone(by, consent))
+        _update(connection, name, hands=hands, since=seq)
 
     def people(self) -> list[Person]:
         with self._state.reading() as connection:
@@ -123,7 +168,13 @@ class Roster:
             return [Person(r["name"], tuple(r["roles"].split()), r["disabled"], r["one_time"]) for r in rows]
 
     def change(
-        self, by: str, name: str, *, roles: Collection[str] | None = None, disabled: bool | None = None
+        self,
+        by: str,
+        name: str,
+        *,
+        roles: Collection[str] | None = None,
+        disabled: bool | None = None,
+        consent: Consent | None = None,
     ) -> None:
         """Roles count from the next request on. A disabled person's sessions and tokens open nothing."""
         changes: dict[str, Any] = {}
@@ -132,22 +183,36 @@ class Roster:
         if disabled is not None:
             changes["disabled"] = disabled
         with self._state.writing() as connection:
-            self._need(connection, name)
+            before = self._need(connection, name)
+            after = {**before, **changes}
+            new_roles = set(after["roles"].split()) - set(before["roles"].split())
+            gains = bool(new_roles) or (before["disabled"] and not after["disabled"])
+            if gains:
+                self._check_consent(by, name, after["roles"], consent)
+            seq = acts.record(connection, self._key, by, "change person", name, repr(changes))
+            if gains:
+                changes["since"] = seq
             if changes:
-                connection.execute(store.people.update().where(store.people.c.name == name).values(**changes))
+                _update(connection, name, **changes)
             _keep_an_owner(connection)
-            acts.record(connection, self._key, by, "change person", name, repr(changes))
 
-    def reset(self, by: str, name: str) -> str:
-        """A new one-time password; every session of hers ends."""
-        password = secrets.new_secret()
+    def reset(self, by: str, name: str, *, consent: Consent | None = None) -> str:
+        """A new one-time password, or the second half of it where two people give it. Every session and token
+        of hers ends, for good."""
+        text, password = _new_password(consent)
         with self._state.writing() as connection:
-            self._need(connection, name)
-            values = {"password": secrets.password_hash(password), "one_time": True}
-            connection.execute(store.people.update().where(store.people.c.name == name).values(**values))
-            connection.execute(store.sessions.delete().where(store.sessions.c.person == name))
-            acts.record(connection, self._key, by, "reset password", name, "")
-        return password
+            row = self._need(connection, name)
+            self._check_consent(by, name, row["roles"], consent)
+            _end_logins(connection, name)
+            seq = acts.record(connection, self._key, by, "reset password", name, "")
+            hands = logins.changed_hands(connection, row, "password", _alone(by, consent))
+            _update(connection, name, password=password, one_time=True, hands=hands, since=seq)
+        return text
+
+    def is_owner(self, name: str) -> bool:
+        """Whether this is an owner who may come in."""
+        with self._state.reading() as connection:
+            return logins.is_owner(_row(connection, name))
 
     def exists(self, name: str) -> bool:
         with self._state.reading() as connection:
@@ -156,17 +221,20 @@ class Roster:
     # -------------------------------------------------------------------------------------------- sessions
 
     def login(self, name: str, password: str) -> tuple[str, Caller]:
-        """The secret of a new session. A one-time password is used up by it, and opens nothing but the change
-        of it."""
+        """The secret of a new session. A one-time password opens nothing but the change of itself, which uses
+        it up."""
         with self._state.reading() as connection:
             row = _row(connection, name)
+        if row is not None and row["one_time"]:
+            password = secrets.joined(password)
         good = secrets.password_matches(None if row is None else row["password"], password)
         if row is None or not good or row["disabled"]:
             raise NotLoggedIn(FAILED)
         secret = secrets.new_secret()
         with self._state.writing() as connection:
-            if row["one_time"]:
-                self._use_up(connection, name, row["password"])
+            now = _row(connection, name)
+            if now["password"] != row["password"] or now["disabled"]:
+                raise NotLoggedIn(FAILED)  # it was changed meanwhile
             self._begin(connection, secret, name, row["one_time"])
         return secret, Caller(name, _read_roles(row["roles"]), must_change=row["one_time"])
 
@@ -188,11 +256,6 @@ class Roster:
         browser send the cookie, and cannot read this."""
         return hmac.digest(self._key, b"csrf of " + secrets.digest(secret).encode(), "sha256").hex()
 
-    def _use_up(self, connection: sa.Connection, name: str, password: str) -> None:
-        same = (store.people.c.name == name) & (store.people.c.password == password)
-        if connection.execute(store.people.update().where(same).values(password=None)).rowcount != 1:
-            raise NotLoggedIn(FAILED)  # somebody else was faster with it
-
     def _begin(self, connection: sa.Connection, secret: str, name: str, must_change: bool) -> None:
         now = time.time()
         connection.execute(store.sessions.delete().where(store.sessions.c.expires < now))
@@ -211,19 +274,28 @@ class Roster:
 
     def set_password(self, secret: str, old: str | None, new: str) -> str:
         """A password of one's own, and a new session: all others end, with what may have
-        been stolen of them."""
+        been stolen of them. After a one-time password every token ends too: it was given for a new start."""
         caller = self.session(secret)
         with self._state.reading() as connection:
             row = _row(connection, caller.name)
         if not caller.must_change and not secrets.password_matches(row and row["password"], old or ""):
             raise Forbidden("Expected your present password as well. Nothing was changed.")
-        values = {"password": secrets.password_hash(new), "one_time": False}
+        if caller.must_change and secrets.password_matches(row["password"], secrets.joined(new)):
+            raise InvalidParameter(
+                "Expected a password other than the one-time password. Nothing was changed."
+            )
+        new_hash = secrets.password_hash(new)
         fresh = secrets.new_secret()
         with self._state.writing() as connection:
-            connection.execute(
-                store.people.update().where(store.people.c.name == caller.name).values(**values)
-            )
+            now = _row(connection, caller.name)
+            here = store.sessions.c.digest == secrets.digest(secret)
+            session = _one(connection, store.sessions, here)
+            if session is None or now["disabled"] or now["password"] != row["password"]:
+                raise NotLoggedIn(EXPIRED)  # somebody else was faster, or she was sent away meanwhile
+            if caller.must_change:
+                _end_logins(connection, caller.name)
             connection.execute(store.sessions.delete().where(store.sessions.c.person == caller.name))
+            _update(connection, caller.name, password=new_hash, one_time=False)
             self._begin(connection, fresh, caller.name, False)
         return fresh
 
@@ -253,7 +325,9 @@ class Roster:
     # -------------------------------------------------------------------------------------------- tokens
 
     def new_token(self, caller: Caller, label: str, scope: Collection[str], seconds: float) -> Token:
-        """A token of one's own, with no more rights than one has; it is shown once."""
+        """A token of one's own, with no more rights than one has; it is shown once. A token makes none: what
+        a program may do ends with its token."""
+        caller.need_session()
         rights = _scope(scope)
         if caller.must_change or not rights <= caller.rights:
             raise Forbidden("Expected a scope within your own rights. Nothing was made.")
@@ -341,6 +415,30 @@ class Roster:
         if row is None:
             raise NotFound(f"There is no person {name!r}. Nothing was changed.")
         return row
+
+
+def _alone(by: str, consent: Consent | None) -> str | None:
+    """Through whose hands alone a login goes."""
+    if consent is None:
+        return by
+    return None
+
+
+def _new_password(consent: Consent | None) -> tuple[str, str]:
+    """A one-time password, or its second half, as it is shown; and what is stored of the whole."""
+    text = secrets.new_secret()
+    if consent is None or consent.half is None:
+        return text, secrets.password_hash(text)
+    return text, secrets.password_hash(f"{consent.half}.{text}")
+
+
+def _end_logins(connection: sa.Connection, name: str) -> None:
+    for table in (store.sessions, store.tokens):
+        connection.execute(table.delete().where(table.c.person == name))
+
+
+def _update(connection: sa.Connection, name: str, **values: Any) -> None:
+    connection.execute(store.people.update().where(store.people.c.name == name).values(**values))
 
 
 def _caller(token: Any, person: Any) -> Caller:

@@ -11,12 +11,15 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from deniable.errors import InvalidParameter
+from deniable.errors import InvalidParameter, TooMany
 
 ROUNDS = 4096
 SHORTEST, LONGEST = 12, 256
@@ -25,18 +28,49 @@ _NOBODY = _HASHER.hash(secrets.token_urlsafe(32))
 """The hash of a password that nobody has: an unknown name costs the same work as a wrong password."""
 
 
+class HashQueue:
+    """The few places where a password is hashed, and a short queue before them.
+
+    A hash of argon2 takes 64 MB and several cores for a moment, and anybody may ask for one. So `at_once` run
+    and `waiting` more wait; whoever comes then is refused at once, before any memory is taken.
+    """
+
+    def __init__(self, at_once: int, waiting: int) -> None:
+        self.at_once, self.waiting = at_once, waiting
+        self._room = threading.BoundedSemaphore(at_once + waiting)
+        self._places = threading.BoundedSemaphore(at_once)
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        if not self._room.acquire(blocking=False):
+            raise TooMany(
+                "Too many logins at this moment. Nothing was done, and it was not counted as a failure. Wait "
+                "a few seconds, and log in again."
+            )
+        try:
+            with self._places:
+                yield
+        finally:
+            self._room.release()
+
+
+HASHES = HashQueue(at_once=2, waiting=16)
+
+
 def password_hash(password: str) -> str:
     if not SHORTEST <= len(password) <= LONGEST:
         raise InvalidParameter(
             f"Expected a password of {SHORTEST} to {LONGEST} characters. Nothing was changed."
         )
-    return _HASHER.hash(password)
+    with HASHES.place():
+        return _HASHER.hash(password)
 
 
 def password_matches(stored: str | None, password: str) -> bool:
     """Takes the same work whether there is such a person or not."""
     try:
-        matches = _HASHER.verify(stored or _NOBODY, password[: LONGEST + 1])
+        with HASHES.place():
+            matches = _HASHER.verify(stored or _NOBODY, password[: LONGEST + 1])
     except (VerificationError, InvalidHashError):
         return False
     return matches and stored is not None
@@ -48,6 +82,15 @@ def digest(text: str) -> str:
 
 def new_secret() -> str:
     return secrets.token_urlsafe(32)
+
+
+def joined(password: str) -> str:
+    """A one-time password as it is stored: of one that two people gave, `first.second`, the first half is
+    known by its digest alone. Neither of them has the whole."""
+    first, dot, second = password.partition(".")
+    if not dot:
+        return password
+    return f"{digest(first)}.{second}"
 
 
 @dataclass(frozen=True)

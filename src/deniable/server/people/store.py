@@ -31,6 +31,8 @@ people = Table(
     Column("one_time", Boolean, nullable=False),
     Column("disabled", Boolean, nullable=False),
     Column("created", Float, nullable=False),
+    Column("since", Integer),
+    Column("hands", Text),
 )
 tokens = Table(
     "tokens",
@@ -77,6 +79,12 @@ datasets = Table(
     Column("declaration", Text, nullable=False),
     Column("version", Text, nullable=False),
     Column("owner", Text, nullable=False),
+)
+contents = Table(
+    "contents",
+    metadata,
+    Column("digest", Text, primary_key=True),
+    Column("data", Text, primary_key=True),
 )
 spending = Table(
     "spending",
@@ -145,6 +153,7 @@ proposals = Table(
     Column("person", Text, nullable=False),
     Column("reason", Text, nullable=False),
     Column("terms", Text, nullable=False),
+    Column("seq", Integer),
 )
 
 
@@ -171,6 +180,7 @@ class State(Original):
             event.listen(self._engine, "begin", _begin)
         with self.writing() as connection:
             metadata.create_all(connection)
+            _add_columns(connection)
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
@@ -198,6 +208,14 @@ class State(Original):
                 "The database of the service could not be read or written. Nothing was done."
             ) from None
 
+    def check(self) -> None:
+        """Raise where the database cannot be read, or its file is gone (an open one could still be read)."""
+        place = self._engine.url.database
+        if self.sqlite and place not in (None, "", ":memory:") and not Path(str(place)).exists():
+            raise LedgerError("The file of the service's database is gone. Nothing was done.")
+        with self.reading() as connection:
+            connection.execute(sa.select(people.c.name).limit(1)).first()
+
     def close(self) -> None:
         self._engine.dispose()
 
@@ -224,6 +242,17 @@ class Lost:
             here = lost.c.asked == asked
             if connection.execute(lost.update().where(here).values(times=lost.c.times + 1)).rowcount == 0:
                 connection.execute(lost.insert().values(asked=asked, times=1))
+
+
+def _add_columns(connection: sa.Connection) -> None:
+    """Bring tables that an earlier version made up to date: each new column may be empty."""
+    inspector = sa.inspect(connection)
+    for table in metadata.sorted_tables:
+        present = {column["name"] for column in inspector.get_columns(table.name)}
+        for column in table.columns:
+            if column.name not in present:
+                kind = column.type.compile(connection.dialect)
+                connection.execute(sa.text(f"ALTER TABLE {table.name} ADD COLUMN {column.name} {kind}"))
 
 
 def _private_file(path: Path) -> None:

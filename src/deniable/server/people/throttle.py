@@ -1,23 +1,48 @@
-"""How often: logins by person and by address, requests by person. Kept in this process's memory."""
+"""How often: logins that fail, by name and address; requests by person; what was refused, by whoever sent it.
+Counted in this process's memory.
+
+What is counted, and why nobody is locked out by a stranger:
+
+- A login that goes well is no guess. It is counted while it runs, and given back when it has gone well.
+- A failure counts for the name at the address that it came from. A stranger elsewhere fills her own count.
+- Guesses from many addresses at one name are slowed as well. When `MOST_SITES` networks have failed at a name
+  within an hour, the name is open only to addresses from which somebody has logged in by it. So guessing has
+  at most that many addresses, each with its own small count; the person is let in where she was before, and
+  only a crowd of addresses can keep her from a new one.
+- A token is a random text of 256 bits, and guessing it is hopeless. Logins by token count for the address
+  alone, so that each costs little.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from limits import RateLimitItem, parse
+from limits import RateLimitItem, parse_many
 
-from deniable.errors import InvalidParameter, TooMany
+from deniable.errors import InvalidParameter, NotLoggedIn, TooMany
 from deniable.server.settings import Rates
+from deniable.server.traffic.addresses import host_of, site_of
 
 MOST_KEYS = 10_000
 """Whoever tries that many names is swept away with those whose time is over: memory stays bounded."""
+SWEEP_SECONDS = 1.0
+MOST_SITES = 20
+"""Networks that fail at one name, before only known addresses may try it."""
+SITE_SECONDS = 3600.0
+AT_ONCE = 8
+"""Logins by password of one address that may run or wait at a time."""
+CHARACTERS = 1000
+"""Of a text that is refused, so many count as one refusal: a long text takes long to read."""
+
+Key = tuple[str, str]
 
 
 class Throttle:
-    """Counts what was tried in a moving window, whether it went well or not: whoever guesses is stopped, and
-    so is whoever floods.
+    """Counts in moving windows.
 
     Rates are said in the words of `limits`; its own storage in memory starts a thread for each hit, and never
     forgets a name.
@@ -25,41 +50,160 @@ class Throttle:
 
     def __init__(self, rates: Rates) -> None:
         self._turn = threading.Lock()
-        self._times: dict[tuple[str, str], deque[float]] = {}
+        self._times: dict[Key, deque[float]] = {}
+        self._sites: dict[str, dict[str, float]] = {}
+        self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._running: Counter[str] = Counter()
+        self._swept = -SWEEP_SECONDS
         try:
-            self._limits = {name: parse(getattr(rates, name)) for name in rates.__dataclass_fields__}
+            self._limits = {name: parse_many(getattr(rates, name)) for name in rates.__dataclass_fields__}
         except ValueError:
             raise InvalidParameter('Expected rates like "10/minute". Nothing was started.') from None
 
     def hit(self, kind: str, who: str) -> None:
         """Count one, or raise where there were too many."""
-        limit = self._limits[kind]
-        if not self._counted(limit, (kind, who)):
-            raise TooMany(
-                f"More than {limit} of this kind. Nothing was done and nothing was charged. Wait, and ask "
-                "again."
-            )
+        self._count(kind, who, 1)
 
-    def _counted(self, limit: RateLimitItem, key: tuple[str, str]) -> bool:
-        now = time.monotonic()
+    @contextmanager
+    def failures(self, kind: str, who: str, weight: int = 1) -> Iterator[None]:
+        """Count what fails inside. It is counted before, so that many at once are too many, and given back if
+        it goes well."""
+        moment, weight = self._count(kind, who, weight)
+        yield
+        self._give_back((kind, who), moment, weight)
+
+    @contextmanager
+    def guesses(self, who: str) -> Iterator[None]:
+        """Count guesses at a password that fail. One that was not looked at, since too many wait, is none."""
+        moment, weight = self._count("login_person", who, 1)
+        try:
+            yield
+        except TooMany:
+            self._give_back(("login_person", who), moment, weight)
+            raise
+        self._give_back(("login_person", who), moment, weight)
+
+    @contextmanager
+    def text(self, who: str, length: int) -> Iterator[None]:
+        """Count a text of so many characters, if it is refused."""
+        with self.failures("refusals", who, 1 + length // CHARACTERS):
+            yield
+
+    @contextmanager
+    def login(self, person: str, address: str) -> Iterator[None]:
+        """Count a login by a password, if it fails."""
+        person, host, site = person[:200], host_of(address), site_of(address)
+        with self._place(host), self.failures("login_address", host):
+            self._check_sites(person, host)
+            with self.guesses(f"{host} {person}"):
+                try:
+                    yield
+                except NotLoggedIn:
+                    self._note_site(person, site)
+                    raise
+            self._remember(person, host)
+
+    @contextmanager
+    def token_login(self, address: str) -> Iterator[None]:
+        """Count a login by a token, if it fails."""
+        with self.failures("login_address", host_of(address)):
+            yield
+
+    # -------------------------------------------------------------------------------------------- counts
+
+    def _count(self, kind: str, who: str, weight: int) -> tuple[float, int]:
+        """When it was counted, and for how many."""
+        limits, now = self._limits[kind], time.monotonic()
+        weight = min(weight, *(limit.amount for limit in limits))
         with self._turn:
-            if len(self._times) > MOST_KEYS:
+            if now > self._swept + SWEEP_SECONDS and max(len(self._times), len(self._sites)) > MOST_KEYS:
                 self._sweep(now)
-            times = self._times.setdefault(key, deque())
-            while times and times[0] <= now - limit.get_expiry():
+            times = self._times.setdefault((kind, who), deque())
+            while times and times[0] <= now - _longest(limits):
                 times.popleft()
-            if len(times) >= limit.amount:
-                return False
-            times.append(now)
-            return True
+            for limit in limits:
+                if _recent(times, limit, limits, now) + weight > limit.amount:
+                    raise _too_many(limit)
+            times.extend([now] * weight)
+        return now, weight
+
+    def _give_back(self, key: Key, moment: float, weight: int) -> None:
+        with self._turn:
+            times = self._times.get(key, deque())
+            for _ in range(min(weight, times.count(moment))):
+                times.remove(moment)
 
     def _sweep(self, now: float) -> None:
+        self._swept = now
         self._times = {
             (kind, who): times
             for (kind, who), times in self._times.items()
-            if times and times[-1] > now - self._limits[kind].get_expiry()
+            if times and times[-1] > now - _longest(self._limits[kind])
         }
+        oldest = now - SITE_SECONDS
+        self._sites = {name: sites for name, sites in self._sites.items() if max(sites.values()) > oldest}
 
-    def login(self, person: str, address: str) -> None:
-        self.hit("login_address", address)
-        self.hit("login_person", person[:200])
+    # -------------------------------------------------------------------------------------------- logins
+
+    @contextmanager
+    def _place(self, host: str) -> Iterator[None]:
+        """One of the few logins of an address that may wait for a hash at a time."""
+        with self._turn:
+            if self._running[host] >= AT_ONCE:
+                raise TooMany(
+                    f"{AT_ONCE} logins from your address are waiting already. Nothing was done. Wait a few "
+                    "seconds, and log in again."
+                )
+            self._running[host] += 1
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._running[host] -= 1
+                if not self._running[host]:
+                    del self._running[host]
+
+    def _check_sites(self, person: str, host: str) -> None:
+        oldest = time.monotonic() - SITE_SECONDS
+        with self._turn:
+            sites = self._sites.get(person, {})
+            crowd = sum(1 for moment in sites.values() if moment > oldest)
+            if crowd >= MOST_SITES and (person, host) not in self._known:
+                raise TooMany(
+                    f"Logins by this name failed from {MOST_SITES} networks within an hour, so a new address "
+                    "has to wait. Nothing was done. Log in from where you have logged in before, use a "
+                    "token, or wait an hour."
+                )
+
+    def _note_site(self, person: str, site: str) -> None:
+        now = time.monotonic()
+        with self._turn:
+            sites = self._sites.setdefault(person, {})
+            sites.pop(site, None)
+            sites[site] = now
+            while len(sites) > MOST_SITES:
+                del sites[next(iter(sites))]
+
+    def _remember(self, person: str, host: str) -> None:
+        """The login has gone well: its address is known from now on."""
+        with self._turn:
+            self._known.pop((person, host), None)
+            self._known[person, host] = None
+            if len(self._known) > MOST_KEYS:
+                self._known.popitem(last=False)
+
+
+def _recent(times: deque[float], limit: RateLimitItem, limits: list[RateLimitItem], now: float) -> int:
+    if len(limits) == 1:
+        return len(times)  # what is older has been taken away
+    return sum(1 for moment in times if moment > now - limit.get_expiry())
+
+
+def _longest(limits: list[RateLimitItem]) -> int:
+    return max(limit.get_expiry() for limit in limits)
+
+
+def _too_many(limit: RateLimitItem) -> TooMany:
+    return TooMany(
+        f"More than {limit} of this kind. Nothing was done and nothing was charged. Wait, and ask again."
+    )

@@ -1,10 +1,11 @@
-"""pg_catalog and information_schema, from synthetic tables of what is declared: a DuckDB in memory that has
-no data and reaches none.
+"""pg_catalog and information_schema, from synthetic tables of what is declared: a DuckDB that has no data and
+reaches none.
 
 A query comes as a tree. Only tables and functions that are listed here pass; names and functions of
 PostgreSQL become those of this engine; whatever else is named is refused. So nothing of the machine (files,
 settings, other databases) can be read by this way, and a private table is not there to be mistaken for an
-empty one.
+empty one. What is left is run where statements over released tables are run, under the same limits: in a
+process that has the tables which are named, and nothing else.
 """
 
 from __future__ import annotations
@@ -12,23 +13,35 @@ from __future__ import annotations
 import json
 import re
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import Any, Protocol
 
-import duckdb
+import pyarrow as pa
 from sqlglot import expressions as exp
 
 from deniable.errors import InvalidQuery
 from deniable.server.wire import values
 from deniable.server.wire.catalog_rows import TYPES, rows
 from deniable.server.wire.messages import ColumnDescription
+from deniable.sql.after.closed.connection import SUBJECT, Closed, Tables, quoted
 from deniable.sql.schema.declare import Schema
 
 VERSION = "16.4"
-SECONDS = 5.0
 MOST_ROWS = 10_000
-ROOMS = {"pg_catalog": "cat", "information_schema": "info"}
+ROOMS = {"pg_catalog": "cat_", "information_schema": "info_"}
+"""How the names of tables begin that are in these schemas."""
+
+
+def _allows(privilege: str, last: str, before: str) -> str:
+    """Whether a list of privileges, the last argument however many there are, names the one that people have.
+    Nobody may grant it on."""
+    end, other = (f"CAST({name} AS VARCHAR)" for name in (last, before))
+    wish = f"CASE WHEN {end} = '' THEN {other} ELSE {end} END"
+    return f"list_contains(string_split(regexp_replace(upper({wish}), '\\s+', '', 'g'), ','), '{privilege}')"
+
+
 MACROS = {
     "pg_get_userbyid": "(x) AS 'deniable'",
     "pg_table_is_visible": "(x) AS true",
@@ -59,11 +72,11 @@ MACROS = {
     "obj_description": "(a, b := '') AS CAST(NULL AS VARCHAR)",
     "shobj_description": "(a, b := '') AS CAST(NULL AS VARCHAR)",
     "col_description": "(a, b) AS CAST(NULL AS VARCHAR)",
-    "has_table_privilege": "(a, b, c := '') AS true",
-    "has_schema_privilege": "(a, b, c := '') AS true",
-    "has_database_privilege": "(a, b, c := '') AS true",
-    "has_column_privilege": "(a, b, c, d := '') AS true",
-    "has_any_column_privilege": "(a, b, c := '') AS true",
+    "has_table_privilege": f"(a, b, c := '') AS {_allows('SELECT', 'c', 'b')}",
+    "has_schema_privilege": f"(a, b, c := '') AS {_allows('USAGE', 'c', 'b')}",
+    "has_database_privilege": f"(a, b, c := '') AS {_allows('CONNECT', 'c', 'b')}",
+    "has_column_privilege": f"(a, b, c, d := '') AS {_allows('SELECT', 'd', 'c')}",
+    "has_any_column_privilege": f"(a, b, c := '') AS {_allows('SELECT', 'c', 'b')}",
     "array_upper": "(a, b) AS len(a)",
     "_pg_expandarray": "(a) AS {'x': CAST(NULL AS BIGINT), 'n': CAST(NULL AS BIGINT)}",
     "pg_collation_is_visible": "(x) AS true",
@@ -78,7 +91,7 @@ MACROS = {
     "acldefault": "(a, b) AS CAST(NULL AS VARCHAR)",
     "quote_ident": "(x) AS x",
     "to_regtype": "(x) AS CAST(NULL AS VARCHAR)",
-    "to_regclass": "(x) AS (SELECT CAST(oid AS VARCHAR) FROM cat.pg_class "
+    "to_regclass": "(x) AS (SELECT CAST(oid AS VARCHAR) FROM cat_pg_class "
     "WHERE relname = replace(x, 'public.', ''))",
     "set_config": "(a, b, c) AS b",
     "current_setting": "(a, b := false) AS CASE a "
@@ -88,9 +101,10 @@ MACROS = {
     "format_type": "(x, y) AS CASE x "
     + " ".join(f"WHEN {oid} THEN '{name[1]}'" for oid, name in TYPES.items())
     + " ELSE '???' END",
-    "deniable_relname": "(x) AS (SELECT relname FROM cat.pg_class WHERE oid = TRY_CAST(x AS BIGINT))",
+    "deniable_relname": "(x) AS (SELECT relname FROM cat_pg_class WHERE oid = TRY_CAST(x AS BIGINT))",
 }
 """Functions of PostgreSQL, as far as tools ask for them; sizes and activity are nobody's to know."""
+MACRO_TEXTS = {f"pgx_{name}": f"CREATE MACRO pgx_{name}{body}" for name, body in MACROS.items()}
 PLAIN = (
     *(
         exp.Lower,
@@ -177,14 +191,27 @@ OF_SESSION: dict[type[exp.Expr], str] = {
 }
 """Nodes of their own that ask for a constant of the session, by the name of the function."""
 CALLED: dict[type[exp.Expr], str] = {exp.CurrentVersion: "version"}
-OIDS = {
-    "BIGINT": values.INT8,
-    "INTEGER": values.INT4,
-    "BOOLEAN": values.BOOL,
-    "DOUBLE": values.FLOAT8,
-    "FLOAT": values.FLOAT8,
+KINDS = {
+    "BIGINT": pa.int64(),
+    "INTEGER": pa.int32(),
+    "BOOLEAN": pa.bool_(),
+    "DOUBLE": pa.float64(),
+    "VARCHAR": pa.string(),
+    "BIGINT[]": pa.list_(pa.int64()),
+    "VARCHAR[]": pa.list_(pa.string()),
 }
-OIDS |= {"BIGINT[]": values.INT8S, "VARCHAR[]": values.TEXTS, "HUGEINT": values.NUMERIC, "DATE": values.DATE}
+"""Types of the catalog's columns."""
+OIDS = (
+    (lambda kind: kind == pa.int32(), values.INT4),
+    (pa.types.is_integer, values.INT8),
+    (pa.types.is_boolean, values.BOOL),
+    (pa.types.is_floating, values.FLOAT8),
+    (pa.types.is_decimal, values.NUMERIC),
+    (pa.types.is_date, values.DATE),
+    (lambda kind: pa.types.is_list(kind) and pa.types.is_integer(kind.value_type), values.INT8S),
+    (pa.types.is_list, values.TEXTS),
+)
+"""The protocol's number for each type of an answer; a text is what is none of these."""
 
 
 class Catalogs:
@@ -210,58 +237,66 @@ class Identity:
     data: str
 
 
+class LookUp(Protocol):
+    """Answers a SELECT over tables of the catalog, after the statements of `setup`."""
+
+    def __call__(self, tables: Tables, text: str, setup: Sequence[str]) -> pa.Table: ...
+
+
+def look_up_here(tables: Tables, text: str, setup: Sequence[str]) -> pa.Table:
+    with Closed() as connection:
+        connection.fill(tables, setup)
+        return connection.answer(text, lists=True)
+
+
 class Catalog:
     """The catalog of one data set, at one version of its declaration."""
 
     def __init__(self, schema: Schema, data: str) -> None:
-        config: dict[str, Any] = {
-            "python_enable_replacements": "false",
-            "autoload_known_extensions": "false",
-            "autoinstall_known_extensions": "false",
-            "threads": "1",
-        }
-        self._db = duckdb.connect(":memory:", config=config)
-        self._tables = _columns()
+        self._kinds = _columns()
         self._classes = {table.name.lower(): 20000 + i for i, table in enumerate(schema.tables)}
-        self._fill(rows(schema, data))
-        for name, body in MACROS.items():
-            self._db.execute(f"CREATE MACRO pgx_{name}{body}")
-        for setting in ("memory_limit='200MB'", "enable_external_access=false", "lock_configuration=true"):
-            self._db.execute(f"SET {setting}")
+        self._rows = rows(schema, data)
+        self._tables: dict[str, pa.Table] = {}
 
-    def _fill(self, content: dict[tuple[str, str], list[dict[str, Any]]]) -> None:
-        for schema, room in ROOMS.items():
-            self._db.execute(f"CREATE SCHEMA {room}")
-            for table, columns in self._tables[schema].items():
-                definitions = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
-                self._db.execute(f'CREATE TABLE {room}."{table}" ({definitions})')
-                for row in content.get((schema, table), []):
-                    fields = [name for name in row if name in columns]
-                    names, marks = ", ".join(f'"{name}"' for name in fields), ", ".join("?" for _ in fields)
-                    self._db.execute(
-                        f'INSERT INTO {room}."{table}" ({names}) VALUES ({marks})', [row[n] for n in fields]
-                    )
-
-    def run(self, tree: exp.Expr, who: Identity) -> tuple[list[ColumnDescription], list[tuple[Any, ...]]]:
+    def run(
+        self, tree: exp.Expr, who: Identity, look_up: LookUp = look_up_here
+    ) -> tuple[list[ColumnDescription], list[tuple[Any, ...]]]:
         """What the catalog says. Its errors may be told: there is no data behind it."""
-        text = self.rewritten(tree, who).sql(dialect="duckdb", comments=False)
-        cursor = self._db.cursor()
-        timer = threading.Timer(SECONDS, cursor.interrupt)
-        timer.start()
+        query = self.rewritten(tree, who)
+        macros = {str(node.this) for node in query.find_all(exp.Anonymous)} & MACRO_TEXTS.keys()
+        tables = {node.name for node in query.find_all(exp.Table)} & self._names()
+        if any("cat_pg_class" in MACRO_TEXTS[name] for name in macros):
+            tables.add("cat_pg_class")
         try:
-            result = cursor.execute(text)
-            records = result.fetchmany(MOST_ROWS)
-            columns = [
-                ColumnDescription(name, _oid(str(kind))) for name, kind, *_ in result.description or []
-            ]
-        except (duckdb.Error, RecursionError) as error:
+            table = look_up(
+                {quoted(name): self._table_named(name) for name in sorted(tables)},
+                query.sql(dialect="duckdb", comments=False),
+                [MACRO_TEXTS[name] for name in sorted(macros)],
+            ).slice(0, MOST_ROWS)
+        except (InvalidQuery, RecursionError) as error:
             raise InvalidQuery(
                 f"The catalog does not answer this: {_first(error)} Nothing was charged."
             ) from None
-        finally:
-            timer.cancel()
-            cursor.close()
-        return columns, [tuple(map(_cell, row)) for row in records]
+        columns = [ColumnDescription(each.name, _oid(each.type)) for each in table.schema]
+        return columns, list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+    def _names(self) -> set[str]:
+        return {ROOMS[schema] + name for schema, tables in self._kinds.items() for name in tables}
+
+    def _table_named(self, name: str) -> pa.Table:
+        """One of its tables, made when it is first asked for."""
+        if name not in self._tables:
+            schema = next(schema for schema, prefix in ROOMS.items() if name.startswith(prefix))
+            table = name.removeprefix(ROOMS[schema])
+            lines = self._rows.get((schema, table), [])
+            kinds = self._kinds[schema][table]
+            self._tables[name] = pa.table(
+                {
+                    column: pa.array([_stored(row.get(column), kind) for row in lines], KINDS[kind])
+                    for column, kind in kinds.items()
+                }
+            )
+        return self._tables[name]
 
     # -------------------------------------------------------------------------------------------- rewriting
 
@@ -316,9 +351,9 @@ class Catalog:
         if schema not in ROOMS and schema:
             raise _mixture(node)
         home = schema or "pg_catalog"
-        if name not in self._tables[home]:
+        if name not in self._kinds[home]:
             raise _mixture(node)
-        table = exp.to_table(f'{ROOMS[home]}."{name}"')
+        table = exp.Table(this=exp.to_identifier(ROOMS[home] + name, quoted=True))
         for part in ("alias", "joins", "laterals", "sample"):
             if node.args.get(part):
                 table.set(part, node.args[part])
@@ -351,8 +386,8 @@ class Catalog:
 
     def _class(self, text: str) -> exp.Expr:
         name = text.replace('"', "").lower().rpartition(".")[2]
-        if name in self._tables["pg_catalog"]:
-            return exp.Literal.number(1000 + sorted(self._tables["pg_catalog"]).index(name))
+        if name in self._kinds["pg_catalog"]:
+            return exp.Literal.number(1000 + sorted(self._kinds["pg_catalog"]).index(name))
         if name not in self._classes:
             raise InvalidQuery(f'relation "{name[:60]}" does not exist')
         return exp.Literal.number(self._classes[name])
@@ -514,18 +549,18 @@ def _columns() -> dict[str, dict[str, dict[str, str]]]:
     return schemas
 
 
-def _oid(kind: str) -> int:
-    return OIDS.get(kind, values.TEXT)
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, dict):
-        return str(value)
+def _stored(value: Any, kind: str) -> Any:
+    if kind == "VARCHAR" and value is not None and not isinstance(value, str):
+        return str(value).lower()
     return value
 
 
+def _oid(kind: pa.DataType) -> int:
+    return next((oid for is_one, oid in OIDS if is_one(kind)), values.TEXT)
+
+
 def _first(error: BaseException) -> str:
-    line = (str(error).splitlines() or [""])[0][:200]
+    line = (str(error).removeprefix(f"{SUBJECT} ").splitlines() or [""])[0][:200]
     if line.endswith("."):
         return line
     return f"{line}."

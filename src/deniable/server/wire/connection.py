@@ -18,6 +18,9 @@ from deniable.errors import DeniableError, InvalidQuery, NotFound, NotLoggedIn, 
 from deniable.server.asking import Pending
 from deniable.server.http.door import Door
 from deniable.server.http.guard import where
+from deniable.server.traffic.addresses import host_of
+from deniable.server.traffic.seats import working_for
+from deniable.server.traffic.steps import on_loop
 from deniable.server.wire import copies, states, trees, values
 from deniable.server.wire.catalog import Catalogs
 from deniable.server.wire.conversation import REPORTED, Asked, WireConversation, WireResult
@@ -37,8 +40,13 @@ R = TypeVar("R")
 
 MOST_BYTES = 1 << 20
 MOST_NAMES = 1000
-LOGIN_SECONDS = 30.0
 IDLE_SECONDS = 3600.0
+MESSAGE_SECONDS = 60.0
+"""From the head of a message to its end, and for an answer to be read."""
+MESSAGE_COST = 1000
+"""What a message counts for beside its bytes, among those that are handled together."""
+TOGETHER = frozenset((b"P", b"B", b"D", b"E", b"C"))
+"""Messages that a client sends in a row. Nobody waits for their answers before a Sync or a Flush."""
 log = logging.getLogger("deniable.server")
 
 
@@ -92,46 +100,67 @@ class Connection:
         self._writer = writer
         self._names = Names()
         self._skipping = False
+        self._out: list[bytes] = []
+        self._owner = ""
         self._conversation: WireConversation | None = None
         self._key = (secrets.randbits(31), secrets.randbits(31))
 
-    async def serve(self, given: dict[str, str]) -> None:
-        """Log in, and answer until the client goes."""
+    async def log_in(self, given: dict[str, str]) -> str | None:
+        """Log in. The person, or None where that was refused. The client hears that it is in by `serve`."""
+        peer = self._writer.get_extra_info("peername")
+        address = str(peer[0]) if peer else ""
         try:
-            async with asyncio.timeout(LOGIN_SECONDS):
-                await self._login(given)
-        except TimeoutError:
-            return
-        except Exception as error:
-            await self._refuse(error)
-            return
+            with (
+                working_for(f"address {host_of(address)}"),
+                self._service.throttle.token_login(address),
+            ):
+                return await self._login(given)
+        except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
+            raise
+        except Exception as error:  # the client is told one sentence, and a bug is told to nobody
+            await self.refuse(error)
+            return None
+
+    async def serve(self) -> None:
+        """Answer until the client goes."""
+        self._ready()
+        await self._flush()
         while await self._turn():
             pass
 
     async def _in_thread(self, act: Callable[..., R], *args: Any) -> R:
         return await self._door.run(act, *args)
 
-    async def _refuse(self, error: BaseException) -> None:
+    def _send(self, part: bytes) -> None:
+        self._out.append(part)
+
+    async def _flush(self) -> None:
+        """Send what there is. A client that does not read it is given up."""
+        self._writer.write(b"".join(self._out))
+        self._out.clear()
+        async with asyncio.timeout(MESSAGE_SECONDS):
+            await self._writer.drain()
+
+    async def refuse(self, error: BaseException) -> None:
         if not isinstance(error, DeniableError):
             log.error("%s", where(error))
         state, sentence = states.told(error)
         if isinstance(error, NotLoggedIn):
             state = "28P01"
-        self._writer.write(report(b"E", "FATAL", state, sentence))
-        await self._writer.drain()
+        self._out.clear()
+        self._send(report(b"E", "FATAL", state, sentence))
+        await self._flush()
 
     # -------------------------------------------------------------------------------------------- login
 
-    async def _login(self, given: dict[str, str]) -> None:
+    async def _login(self, given: dict[str, str]) -> str:
         person = given.get("user", "")
-        peer = self._writer.get_extra_info("peername")
-        self._service.throttle.login(person, str(peer[0]) if peer else "")
         exchange = ScramExchange(self._service.roster, person)
-        self._writer.write(authentication(10, text(MECHANISM) + b"\0"))
+        self._send(authentication(10, text(MECHANISM) + b"\0"))
         first = MessageReader(await self._password())
         if first.string() != MECHANISM:
             raise ProtocolError(f"Expected a login by {MECHANISM}.")
-        self._writer.write(
+        self._send(
             authentication(11, exchange.first((first.value() or b"").decode(errors="replace")).encode())
         )
         transcript, proof = exchange.proof((await self._password()).decode(errors="replace"))
@@ -156,16 +185,16 @@ class Connection:
             raise NotFound(
                 f'database "{name}" does not exist: name a data set that was granted to you.'
             ) from None
-        self._writer.write(authentication(12, b"v=" + _base64(signature)) + authentication(0))
+        self._send(authentication(12, b"v=" + _base64(signature)) + authentication(0))
         for name, value in REPORTED.items():
-            self._writer.write(message(b"S", text(name) + text(value)))
-        self._writer.write(message(b"S", text("session_authorization") + text(person)))
-        self._writer.write(message(b"K", struct.pack("!ii", *self._key)))
-        self._ready()
-        await self._writer.drain()
+            self._send(message(b"S", text(name) + text(value)))
+        self._send(message(b"S", text("session_authorization") + text(person)))
+        self._send(message(b"K", struct.pack("!ii", *self._key)))
+        self._owner = f"person {caller.name}"
+        return caller.name
 
     async def _password(self) -> bytes:
-        await self._writer.drain()
+        await self._flush()
         kind, body = await self._message(10_000)
         if kind != b"p":
             raise ProtocolError("Expected an answer to the login.")
@@ -175,25 +204,40 @@ class Connection:
         kind, size = struct.unpack("!ci", await self._reader.readexactly(5))
         if not 4 <= size <= most:
             raise ProtocolError(f"Expected a message of at most {most:,} bytes.")
-        return kind, await self._reader.readexactly(size - 4)
+        async with asyncio.timeout(MESSAGE_SECONDS):
+            return kind, await self._reader.readexactly(size - 4)
 
     # -------------------------------------------------------------------------------------------- messages
 
     async def _turn(self) -> bool:
-        """One message. False when the client has gone or what it sends cannot be followed."""
+        """The messages up to one that is waited for. False when the client has gone or what it sends cannot
+        be followed."""
+        messages: list[tuple[bytes, bytes]] = []
+        size = 0
         try:
-            async with asyncio.timeout(IDLE_SECONDS):
-                kind, body = await self._message()
-        except TimeoutError:
-            return False
+            while size < MOST_BYTES:
+                async with asyncio.timeout(IDLE_SECONDS):
+                    kind, body = await self._message()
+                messages.append((kind, body))
+                size += len(body) + MESSAGE_COST
+                if kind not in TOGETHER:
+                    break
         except ProtocolError as error:
-            await self._refuse(error)
+            await self.refuse(error)
+            return False
+        except TimeoutError:
             return False
         if kind == b"X":
             return False
-        await self._handle(kind, body)
-        await self._writer.drain()
+        with working_for(self._owner):
+            await self._door.drive(self._handle_all(messages))
+        await self._flush()
         return True
+
+    async def _handle_all(self, messages: list[tuple[bytes, bytes]]) -> None:
+        """In threads."""
+        for kind, body in messages:
+            await self._handle(kind, body)
 
     async def _handle(self, kind: bytes, body: bytes) -> None:
         if kind == b"S":
@@ -203,7 +247,8 @@ class Connection:
         if self._skipping and kind != b"Q":
             return
         try:
-            await self._dispatch(kind, MessageReader(body))
+            with self._service.throttle.text(self._owner, len(body)):
+                await self._dispatch(kind, MessageReader(body))
         except Exception as error:
             self._fail(error)
             self._skipping = kind != b"Q"
@@ -214,7 +259,7 @@ class Connection:
         if not isinstance(error, DeniableError):
             log.error("%s", where(error))
         state, sentence = states.told(error)
-        self._writer.write(report(b"E", "ERROR", state, sentence))
+        self._send(report(b"E", "ERROR", state, sentence))
         if self._talk.status == b"T":
             self._talk.status = b"E"
 
@@ -224,7 +269,7 @@ class Connection:
         return self._conversation
 
     def _ready(self) -> None:
-        self._writer.write(message(b"Z", self._talk.status))
+        self._send(message(b"Z", self._talk.status))
 
     async def _dispatch(self, kind: bytes, reader: MessageReader) -> None:
         match kind:
@@ -256,15 +301,15 @@ class Connection:
             self._notify(result)
             if result.columns is not None:
                 formats = [0] * len(result.columns)
-                self._writer.write(row_description(result.columns, formats))
+                self._send(row_description(result.columns, formats))
                 self._rows(result.columns, result.rows, formats)
             self._complete(result.tag)
 
     def _complete(self, tag: str) -> None:
         if tag:
-            self._writer.write(message(b"C", text(tag)))
+            self._send(message(b"C", text(tag)))
         else:
-            self._writer.write(message(b"I"))
+            self._send(message(b"I"))
 
     async def _run(self, statement: WireStatement, bound: Sequence[exp.Expr]) -> WireResult:
         if statement.kind is StatementKind.COPY:
@@ -280,7 +325,9 @@ class Connection:
             return questions[0].asking
 
         try:
-            return await self._door.askings.answer(make, lambda answer: talk.told(questions[0], answer))
+            return await on_loop(
+                lambda: self._door.askings.answer(make, lambda answer: talk.told(questions[0], answer))
+            )
         finally:
             self._door.stops.forget(key)
 
@@ -297,7 +344,7 @@ class Connection:
                 f"There are {MOST_NAMES} prepared statements already. Nothing was charged. Close some."
             )
         self._names.prepared[name] = Prepared(parts[0], self._types(parts[0], oids))
-        self._writer.write(message(b"1"))
+        self._send(message(b"1"))
 
     def _types(self, statement: WireStatement, oids: list[int]) -> list[int]:
         """Where a client leaves a type open, that of the column beside the parameter."""
@@ -324,13 +371,13 @@ class Connection:
         if len(self._names.portals) >= MOST_NAMES:
             raise InvalidQuery(f"There are {MOST_NAMES} portals already. Nothing was charged. Close some.")
         self._names.portals[name] = Portal(template.statement, bound, formats)
-        self._writer.write(message(b"2"))
+        self._send(message(b"2"))
 
     async def _describe(self, kind: bytes, name: str) -> None:
         if kind == b"S":
             template = self._prepared(name)
             count = len(template.oids)
-            self._writer.write(message(b"t", struct.pack(f"!h{count}i", count, *template.oids)))
+            self._send(message(b"t", struct.pack(f"!h{count}i", count, *template.oids)))
             bound = [values.stand_in(oid) for oid in template.oids]
             columns = await self._in_thread(self._talk.shape, template.statement, bound)
             self._columns(columns, [])
@@ -341,9 +388,9 @@ class Connection:
 
     def _columns(self, columns: list[ColumnDescription] | None, formats: Sequence[int]) -> None:
         if columns is None:
-            self._writer.write(message(b"n"))
+            self._send(message(b"n"))
         else:
-            self._writer.write(row_description(columns, _spread(formats, len(columns))))
+            self._send(row_description(columns, _spread(formats, len(columns))))
 
     async def _execute(self, name: str, most: int) -> None:
         portal = self._portal(name)
@@ -364,7 +411,7 @@ class Connection:
         self._rows(result.columns, part, _spread(portal.formats, len(result.columns)))
         portal.sent = end
         if end < len(result.rows):
-            self._writer.write(message(b"s"))
+            self._send(message(b"s"))
         else:
             tag = result.tag
             if tag.startswith("SELECT"):
@@ -376,7 +423,7 @@ class Connection:
             self._names.prepared.pop(name, None)
         else:
             self._names.portals.pop(name, None)
-        self._writer.write(message(b"3"))
+        self._send(message(b"3"))
 
     def _prepared(self, name: str) -> Prepared:
         if name not in self._names.prepared:
@@ -392,7 +439,7 @@ class Connection:
 
     def _notify(self, result: WireResult) -> None:
         for notice in result.notices:
-            self._writer.write(report(b"N", "NOTICE", "00000", notice))
+            self._send(report(b"N", "NOTICE", "00000", notice))
 
     def _rows(
         self, columns: Sequence[ColumnDescription], rows: Sequence[tuple[Any, ...]], formats: Sequence[int]
@@ -402,12 +449,12 @@ class Connection:
                 values.encoded(value, column.oid, bool(code))
                 for value, column, code in zip(row, columns, formats, strict=True)
             )
-            self._writer.write(message(b"D", struct.pack("!h", len(row)) + b"".join(cells)))
+            self._send(message(b"D", struct.pack("!h", len(row)) + b"".join(cells)))
 
     def _copy(self, statement: WireStatement, result: WireResult) -> None:
         self._notify(result)
         for part in copies.copied(result.columns or [], result.rows, copy_form(statement)):
-            self._writer.write(part)
+            self._send(part)
 
 
 def _spread(codes: Sequence[int], count: int) -> list[int]:

@@ -164,7 +164,9 @@ class WireConversation:
         """Told before a query and again with its answer: read once."""
         key = (self.curator.schema.version, text)
         if key not in self._known:
-            self._known = {key: answer_fields(text, self.curator.schema, self.curator.account.unit)}
+            account = self.curator.account
+            run = self._service.after(account.name, lambda: False)
+            self._known = {key: answer_fields(text, self.curator.schema, account.unit, run)}
         return self._known[key]
 
     # -------------------------------------------------------------------------------------------- queries
@@ -247,7 +249,8 @@ class WireConversation:
     ) -> tuple[list[ColumnDescription], list[tuple[Any, ...]]]:
         query = trees.substituted(tree, bound)
         catalog = self._catalogs.of(self.curator.schema, self._data)
-        return catalog.run(query, Identity(self._caller.name, self._data))
+        run = self._service.after(self._caller.name, lambda: False)
+        return catalog.run(query, Identity(self._caller.name, self._data), run.look_up)
 
     # -------------------------------------------------------------------------------------------- settings
 

@@ -35,7 +35,12 @@ class ScramExchange:
                 "The first message of the login is not one of SCRAM-SHA-256 without channel binding."
             )
         name, _, self._bare = rest.partition(",")
-        self._header = f"{binding},{name},"
+        if name:
+            raise ProtocolError(
+                "The login asks to act as somebody else (an authorization identity), which nobody may. "
+                "Nothing was done. Leave it out."
+            )
+        self._header = f"{binding},,"
         fields = dict(part.partition("=")[::2] for part in self._bare.split(","))
         if "m" in fields or not 8 <= len(fields.get("r", "")) <= 256:
             raise ProtocolError("The first message of the login has no nonce, or asks for an extension.")

@@ -1,4 +1,8 @@
-"""Listening: TLS first, then the login; and requests to cancel, which come by connections of their own."""
+"""Listening: TLS first, then the login; and requests to cancel, which come by connections of their own.
+
+Until somebody has logged in, a connection has a place in the waiting room and `LOGIN_SECONDS` in all. After
+that it has one of `MOST_CONNECTIONS`, of which one person has a part.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,15 @@ import logging
 import socket
 import ssl
 import struct
+from collections import Counter
 from contextlib import suppress
 
+from deniable.errors import TooMany
 from deniable.server.http.door import Door
 from deniable.server.http.guard import where
+from deniable.server.traffic.addresses import TrustedProxies
+from deniable.server.traffic.protocol import known_address
+from deniable.server.traffic.waiting import WaitingRoom
 from deniable.server.wire.catalog import Catalogs
 from deniable.server.wire.connection import Connection, cancel_key
 from deniable.server.wire.messages import message, report, text
@@ -19,7 +28,12 @@ SSL, GSS, CANCEL = 80877103, 80877104, 80877102
 VERSION = 3
 MOST_STARTUP = 10_000
 MOST_CONNECTIONS = 500
-STARTUP_SECONDS = 20.0
+MOST_OF_PERSON = 100
+LOGIN_SECONDS = 20.0
+ACCEPTED_AT_ONCE = 32
+"""Connections that one callback of the event loop accepts at most."""
+NOBODY = TrustedProxies(())
+"""The wire has no proxies: it does not speak the PROXY protocol, so a TCP proxy in front is one address."""
 log = logging.getLogger("deniable.server")
 
 
@@ -32,9 +46,11 @@ class Wire:
         self._catalogs = Catalogs()
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._room = WaitingRoom()
+        self._people: Counter[str] = Counter()
 
     async def listen(self, listener: socket.socket) -> None:
-        self._server = await asyncio.start_server(self._accept, sock=listener)
+        self._server = await asyncio.start_server(self._accept, sock=listener, backlog=ACCEPTED_AT_ONCE)
 
     async def close(self) -> None:
         if self._server is not None:
@@ -47,10 +63,9 @@ class Wire:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
+        transport = writer.transport
+        self._room.enter(transport, known_address(transport, NOBODY))
         try:
-            if len(self._tasks) > MOST_CONNECTIONS:
-                writer.write(report(b"E", "FATAL", "53300", "Too many connections. Nothing was done."))
-                return
             await self._serve(reader, writer)
         except (
             asyncio.IncompleteReadError,
@@ -64,15 +79,37 @@ class Wire:
             log.error("%s", where(error))
         finally:
             self._tasks.discard(task)
+            self._room.leave(transport)
             with suppress(Exception):
                 writer.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        async with asyncio.timeout(STARTUP_SECONDS):
+        transport = writer.transport
+        connection = Connection(self._door, self._catalogs, reader, writer)
+        async with asyncio.timeout(LOGIN_SECONDS):
             parameters = await self._start(reader, writer)
-        if parameters is None:
-            return
-        await Connection(self._door, self._catalogs, reader, writer).serve(parameters)
+            if parameters is None:
+                return
+            person = await connection.log_in(parameters)
+            if person is None or not await self._seat(connection, person):
+                return
+        self._room.leave(transport)
+        self._people[person] += 1
+        try:
+            await connection.serve()
+        finally:
+            self._people[person] -= 1
+
+    async def _seat(self, connection: Connection, person: str) -> bool:
+        """Whether there is still a place for a connection of this person's; it is told."""
+        sentence = ""
+        if self._people[person] >= MOST_OF_PERSON:
+            sentence = f"You have {MOST_OF_PERSON} connections already. Nothing was done. Close one of them."
+        elif self._people.total() >= MOST_CONNECTIONS:
+            sentence = f"There are {MOST_CONNECTIONS} connections already. Nothing was done. Try again later."
+        if sentence:
+            await connection.refuse(TooMany(sentence))
+        return not sentence
 
     async def _start(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -95,7 +132,7 @@ class Wire:
                 writer.write(b"N")
                 await writer.drain()
             elif code == CANCEL:
-                await self._cancel(body)
+                await self._cancel(body, writer)
                 return None
             elif code >> 16 != VERSION:
                 writer.write(report(b"E", "FATAL", "0A000", "Expected version 3 of the protocol."))
@@ -111,9 +148,20 @@ class Wire:
                 return _startup(body, code, writer)
         return None
 
-    async def _cancel(self, body: bytes) -> None:
-        if len(body) == 8:
-            await self._door.stops.wish(cancel_key(*struct.unpack("!ii", body)))
+    async def _cancel(self, body: bytes, writer: asyncio.StreamWriter) -> None:
+        """A wish that means no query of this process is passed on to the others, if there are any, and
+        counts: anybody may send one, and each is written down."""
+        if len(body) != 8:
+            return
+        key, service = cancel_key(*struct.unpack("!ii", body)), self._door.service
+        if not self._door.stops.watches(key):
+            if service.settings.workers == 1:
+                return
+            with suppress(TooMany):
+                service.throttle.hit("refusals", f"address {known_address(writer.transport, NOBODY)}")
+                await self._door.stops.wish(key)
+            return
+        await self._door.stops.wish(key)
 
 
 def _waiting(reader: asyncio.StreamReader) -> bool:

@@ -17,6 +17,7 @@ from sqlglot.errors import SqlglotError
 from deniable.errors import InvalidQuery
 
 LONGEST = 64 * 1024
+MOST_STATEMENTS = 100
 TRANSACTION = {
     *(
         "BEGIN",
@@ -78,6 +79,11 @@ def statements(text: str) -> list[WireStatement]:
             parts.append([])
         else:
             parts[-1].append(token)
+    if sum(map(bool, parts)) > MOST_STATEMENTS:
+        raise InvalidQuery(
+            f"Expected at most {MOST_STATEMENTS} statements in one text. Nothing was charged. Send them one "
+            "by one."
+        )
     wire_statements = [_statement(text, part) for part in parts if part]
     return wire_statements or [WireStatement(StatementKind.EMPTY, "", ())]
 

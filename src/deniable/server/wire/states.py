@@ -20,6 +20,7 @@ from deniable.errors import (
     TooMany,
     Unaccountable,
 )
+from deniable.server.http.errors import public
 
 STATES: tuple[tuple[type[DeniableError], str], ...] = (
     (NotLoggedIn, "28000"),
@@ -44,7 +45,7 @@ def told(error: BaseException) -> tuple[str, str]:
     """The state and the sentence of an error."""
     if not isinstance(error, DeniableError) or isinstance(error, DataError):
         return "XX000", BUG
-    sentence = str(error)
+    sentence = public(error)
     if sentence.startswith("current transaction is aborted"):
         return ABORTED, sentence
     if isinstance(error, InvalidQuery) and sentence.startswith("relation "):

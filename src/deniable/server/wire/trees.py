@@ -6,6 +6,7 @@ What is handed on is a text that reads back as exactly this tree; one that does 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
@@ -33,10 +34,28 @@ CASTS = {
 CASTS |= {"TEXT": 25, "VARCHAR": 25, "DATE": 1082, "TIMESTAMP": 1114, "OID": 26}
 
 
-@lru_cache(maxsize=256)
+LARGE = 8_000
+"""Characters of a text whose tree is not kept: it has some hundred bytes for each of them."""
+_READING = threading.RLock()
+"""Large texts are read one after the other: the collector of garbage stops everybody for as long as there are
+trees to look through."""
+
+
 def parsed(text: str, dialect: str) -> exp.Expr | None:
     """The tree of one statement, or None if it cannot be read so. Whoever changes it changes a copy: a tool
     asks the same again and again."""
+    if len(text) <= LARGE:
+        return _kept_tree(text, dialect)
+    with _READING:
+        return _parse(text, dialect)
+
+
+@lru_cache(maxsize=256)
+def _kept_tree(text: str, dialect: str) -> exp.Expr | None:
+    return _parse(text, dialect)
+
+
+def _parse(text: str, dialect: str) -> exp.Expr | None:
     try:
         trees = sqlglot.parse(text, read=dialect)
     except (SqlglotError, RecursionError):
@@ -141,6 +160,9 @@ def unqualified(tree: exp.Expr, data: str) -> exp.Expr:
 
 def ready(text: str, data: str, values: Sequence[exp.Expr]) -> str:
     """The text that the curator is asked: as it came, where nothing in it had to be replaced."""
+    if len(text) > LARGE:
+        with _READING:
+            return _bound(text, data, values)
     if values:
         return _bound(text, data, values)
     return _ready(text, data)

@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Response
 
-from deniable.curator import Answer, Curator
+from deniable.curator import Answer
 from deniable.errors import AlreadyPaid, DeniableError, InvalidParameter, NotFound
 from deniable.server.console import exports, recent
 from deniable.server.console.page import Here, PageRoute, Typed, Visit
 from deniable.server.console.pictures import pictures
+from deniable.server.data.shelf import UNKNOWN, DeclaredData
 from deniable.server.http.errors import told
+from deniable.server.people.rights import Right
 from deniable.server.questions import Question
 from deniable.sql.schema.declare import ColumnInfo
 
@@ -160,40 +162,35 @@ async def export(here: Here) -> Response:
 
 async def _page(here: Visit, asking: AskForm, *, previewed: bool = False, **facts: Any) -> Response:
     names = await here.door.run(here.door.service.datasets, here.caller)
-    own: list[str] = []
-    for name in names:
-        if await here.door.run(_asks, here, name):
-            own.append(name)
+    here.caller.need(Right.ASK)
+    service = here.door.service
+    own = [service.schema(here.caller, name) for name in names if service.may_ask(here.caller, name)]
     if not own:
         return here.draw("ask_nothing.html")
-    data = asking.data or own[0]
+    first = next((each for each in own if each.problem is None), own[0])
+    data = asking.data or first.name
+    listing = next((each for each in own if each.name == data), None)
+    if listing is None:
+        raise NotFound(UNKNOWN)
     asking = AskForm(data, asking.typed)
-    curator = await here.door.run(here.door.service.curator, here.caller, data)
-    examples = _examples(curator)
+    examples = _examples(listing)
     if not asking.typed["sql"] and not here.typed["data"]:
         asking.typed["sql"] = examples[0][1]
     told_before = await _preview(here, asking)
     earlier = await here.door.run(recent.recent, here.door.service.state, here.caller.name, data)
     return here.draw(
-        "ask.html", facts.pop("status", 200), asking=asking, own=own, schema=curator.schema,
-        unit=curator.account.unit, completion=_completion(curator), examples=examples, earlier=earlier,
+        "ask.html", facts.pop("status", 200), asking=asking, own=own, schema=listing.schema,
+        broken=listing.problem, unit=listing.unit, completion=_completion(listing),
+        examples=examples, earlier=earlier,
         **told_before, **({"answer": None, "refusal": None, "ways": []} | facts),
     )  # fmt: skip
 
 
-def _asks(here: Visit, name: str) -> bool:
-    try:
-        here.door.service.curator(here.caller, name)
-    except NotFound:
-        return False
-    return True
-
-
-def _completion(curator: Curator) -> str:
+def _completion(listing: DeclaredData) -> str:
     """Tables and columns for the editor, with what is declared of each."""
     tables = {
         table.name: [{"name": column.name, "type": _declared(column)} for column in table.columns]
-        for table in curator.schema.tables
+        for table in listing.schema.tables
     }
     return json.dumps(tables)
 
@@ -208,10 +205,10 @@ def _declared(column: Any) -> str:
     return f"{column.type.kind.value}{bounds}{keys}"
 
 
-def _examples(curator: Curator) -> list[tuple[str, str]]:
+def _examples(listing: DeclaredData) -> list[tuple[str, str]]:
     """Questions that this data set can answer, from what is declared."""
-    table = next(t for t in curator.schema.tables if not t.public)
-    hidden = curator.schema.identities(table.name)
+    table = next(t for t in listing.schema.tables if not t.public)
+    hidden = listing.schema.identities(table.name)
     columns = [c for c in table.columns if c.name not in hidden]
     groups = [c for c in columns if c.keys] or [c for c in columns if c.type.kind.value == "text"]
     name = _quoted(table.name)

@@ -23,6 +23,7 @@ from deniable.server.console.page import Here, PageRoute, Visit, safe
 from deniable.server.http.errors import told
 from deniable.server.people.rights import Right
 from deniable.server.questions import number
+from deniable.server.service import analyst_of
 from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
 from deniable.sql.read.query import check
@@ -109,8 +110,16 @@ async def freeze(here: Here) -> Response:
 @router.post("/budget/agree")
 async def agree(here: Here) -> Response:
     service, number = here.door.service, here.typed["proposal"]
-    act = service.drop if here.typed["act"] == "drop" else service.agree
-    return await _acted(here, lambda: act(here.caller, number))
+    if here.typed["act"] == "drop":
+        return await _acted(here, lambda: service.drop(here.caller, number))
+    try:
+        half = await here.door.run(service.agree, here.caller, number)
+    except DeniableError as error:
+        status, body = told(error)
+        return await _page(here, status, sentence=body["message"])
+    if half is None:
+        return here.redirect("/budget")
+    return await _page(here, half=half)
 
 
 async def _acted(here: Visit, act: Any) -> Response:
@@ -132,7 +141,7 @@ async def _page(here: Visit, status: int = 200, **more: Any) -> Response:
     waiting = []
     if sees_all:
         waiting = await here.door.run(service.waiting, here.caller)
-    facts = {"sentence": None, "proposal": None} | more
+    facts = {"sentence": None, "proposal": None, "half": None} | more
     roots = [each for each in balances if each.analyst is None] or balances
     return here.draw(
         "budget.html", status, roots=roots, balances=balances, charts=charts, typed=here.typed,
@@ -161,11 +170,6 @@ def _balances(here: Visit, entries: list[Entry]) -> list[Balance]:
         for part in service.parts(caller, name):
             rows.append(_balance(part, name, analyst_of(part), schema, last))
     return rows
-
-
-def analyst_of(part: Account) -> str:
-    """Whose part of a data set it is."""
-    return part.name.rpartition(names.STROKE)[2]
 
 
 def _last_times(entries: list[Entry]) -> dict[str, str]:

@@ -149,8 +149,11 @@ async def register(here: Here) -> Response:
                 await door.run(service.test, here.caller, form.declaration)
                 return await _page(here, form=form, good="It opens as declared. Nothing was registered yet.")
             case _:
+                warning = await door.run(service.warning, here.caller, form.declaration)
                 if await door.run(service.register, here.caller, form.declaration) is not None:
-                    return await _page(here, good=PROPOSED)
+                    return await _page(here, good=PROPOSED, sentence=warning)
+                if warning is not None:
+                    return await _page(here, good="It is registered.", sentence=warning)
     except DeniableError as error:
         status, body = told(error)
         return await _page(here, status, form=form, sentence=body["message"])
@@ -197,17 +200,18 @@ def _sets(here: Visit) -> list[dict[str, Any]]:
     service, caller = here.door.service, here.caller
     sets = []
     for name in service.datasets(caller):
-        curator = service.schema(caller, name)
+        listing = service.schema(caller, name)
         versions = []
         if caller.may(Right.LOOK):
             versions = [a for a in service.acts(caller) if a.act == "new version" and a.about == name]
         sets.append(
             {
                 "name": name,
-                "schema": curator.schema,
-                "unit": curator.account.unit,
-                "owner": curator.account.owner,
-                "mine": curator.account.owner == caller.name and caller.may(Right.MANAGE),
+                "schema": listing.schema,
+                "unit": listing.unit,
+                "owner": listing.owner,
+                "mine": listing.owner == caller.name and caller.may(Right.MANAGE),
+                "problem": listing.problem,
                 "versions": versions[::-1],
             }
         )

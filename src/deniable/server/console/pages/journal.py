@@ -36,6 +36,7 @@ WORDS = {
     EntryKind.RESET: "set anew",
     EntryKind.RENAME: "renamed",
     EntryKind.FORGET: "forgotten",
+    EntryKind.HAND: "handed over",
 }
 
 

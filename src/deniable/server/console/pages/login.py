@@ -48,8 +48,8 @@ async def login(request: Request, door: AtDoor) -> Response:
             raise Forbidden(COOKIE)
         if not hmac.compare_digest(form["token"].encode(), door.service.roster.csrf(visit).encode()):
             raise Forbidden("This form is too old, or is not ours. Nothing was done. Log in once more.")
-        door.service.throttle.login(name, address(request))
-        secret, caller = await door.run(door.service.roster.login, name[:200], form["password"][:300])
+        with door.service.throttle.login(name, address(request)):
+            secret, caller = await door.run(door.service.roster.login, name[:200], form["password"][:300])
     except DeniableError as error:
         status, body = told(error)
         return _form(request, door, status, name=name, sentence=body["message"])
@@ -73,12 +73,12 @@ async def password_form(here: Here) -> Response:
 async def password(here: Here) -> Response:
     form, door = here.typed, here.door
     try:
-        door.service.throttle.hit("login_person", here.caller.name)
         if form["new"] != form["again"]:
             raise Forbidden("The two new passwords differ. Nothing was changed.")
-        fresh = await door.run(
-            door.service.roster.set_password, here.secret, form["old"] or None, form["new"]
-        )
+        with door.service.throttle.guesses(f"{here.caller.name}, logged in"):
+            fresh = await door.run(
+                door.service.roster.set_password, here.secret, form["old"] or None, form["new"]
+            )
     except DeniableError as error:
         status, body = told(error)
         return here.draw("password.html", status, sentence=body["message"])

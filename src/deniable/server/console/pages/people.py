@@ -11,10 +11,12 @@ from deniable.errors import DeniableError, InvalidParameter
 from deniable.guarantee import Budget
 from deniable.ledger import Account
 from deniable.server.console.page import Here, PageRoute, Visit
-from deniable.server.console.pages.budget import analyst_of
 from deniable.server.http.errors import told
+from deniable.server.people.membership import LoginOutcome
 from deniable.server.people.rights import Right, Role
+from deniable.server.people.roster import Person
 from deniable.server.questions import number
+from deniable.server.service import analyst_of
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 ROLES = {
@@ -28,6 +30,8 @@ SCOPES = {
     "manage": "data, limits, people",
 }
 
+PROPOSED = "Proposed. Another owner must agree, on the page Budget, or the operator at the server's shell."
+
 
 @router.get("/people")
 async def page(here: Here) -> Response:
@@ -36,38 +40,59 @@ async def page(here: Here) -> Response:
 
 @router.post("/people/add")
 async def add(here: Here) -> Response:
-    form, roster = here.typed, here.door.service.roster
+    form = here.typed
 
-    def act() -> dict[str, Any]:
-        here.caller.need(Right.MANAGE)
+    def act() -> dict[str, Any] | None:
         name = form.clean("name")
-        password = roster.add(here.caller.name, name, form.all("roles"))
-        return {"secret": password, "secret_of": f"The one-time password of {name}"}
+        outcome = here.door.service.membership.add(here.caller, name, form.all("roles"))
+        return _shown(outcome, f"The one-time password of {name}")
 
     return await _acted(here, act)
 
 
 @router.post("/people/change")
 async def change(here: Here) -> Response:
-    form, roster = here.typed, here.door.service.roster
-    name, by = form["name"], here.caller.name
+    form, members = here.typed, here.door.service.membership
+    name, caller = form["name"], here.caller
 
     def act() -> dict[str, Any] | None:
-        here.caller.need(Right.MANAGE)
         match form["act"]:
             case "roles":
-                roster.change(by, name, roles=form.all("roles"))
+                outcome = members.change(caller, name, roles=form.all("roles"), disabled=None)
             case "disable" | "enable":
-                roster.change(by, name, disabled=form["act"] == "disable")
+                outcome = members.change(caller, name, roles=None, disabled=form["act"] == "disable")
             case "sessions":
-                roster.end_all(by, name)
+                members.end_sessions(caller, name)
+                return None
             case "reset":
-                return {"secret": roster.reset(by, name), "secret_of": f"A new one-time password of {name}"}
+                outcome = members.reset(caller, name)
             case _:
                 raise InvalidParameter("There is no such act. Nothing was changed.")
-        return None
+        return _shown(outcome, f"A new one-time password of {name}")
 
     return await _acted(here, act)
+
+
+@router.post("/people/hand-over")
+async def hand_over(here: Here) -> Response:
+    form = here.typed
+
+    def act() -> dict[str, Any] | None:
+        return _shown(LoginOutcome(here.door.service.hand_over(here.caller, form["data"], form["owner"])), "")
+
+    return await _acted(here, act)
+
+
+def _shown(outcome: LoginOutcome, password: str) -> dict[str, Any] | None:
+    """What the page shows of an act, beside what everybody sees of it."""
+    if outcome.proposal is None and outcome.secret is None:
+        return None
+    if outcome.proposal is None:
+        return {"secret": outcome.secret, "secret_of": password}
+    if outcome.secret is None:
+        return {"good": PROPOSED}
+    half = f"{password}: the first half, to be typed before a dot and the second half"
+    return {"good": PROPOSED, "secret": outcome.secret, "secret_of": half}
 
 
 @router.post("/people/grant")
@@ -124,7 +149,7 @@ async def _acted(here: Visit, act: Any) -> Response:
 
 async def _page(here: Visit, status: int = 200, **more: Any) -> Response:
     facts = await here.door.run(_facts, here)
-    extras = {"sentence": None, "secret": None, "secret_of": ""} | more
+    extras = {"sentence": None, "good": None, "secret": None, "secret_of": ""} | more
     return here.draw(
         "people.html",
         status,
@@ -147,10 +172,14 @@ def _parts(here: Visit, data: str) -> list[Account]:
     return []
 
 
+def _owners(people: list[Person]) -> list[str]:
+    return [person.name for person in people if Role.OWNER in person.roles and not person.disabled]
+
+
 def _facts(here: Visit) -> dict[str, Any]:
     service, caller = here.door.service, here.caller
     look, manage = caller.may(Right.LOOK), caller.may(Right.MANAGE)
-    people = []
+    people: list[Person] = []
     if look:
         people = service.roster.people()
     whose: str | None = caller.name
@@ -169,6 +198,7 @@ def _facts(here: Visit) -> dict[str, Any]:
         "tokens": service.roster.tokens(whose),
         "sessions": service.roster.sessions(),
         "mine": mine,
+        "owners": _owners(people),
         "asking": asking,
         "manage": manage,
     }
