@@ -120,7 +120,10 @@ LOSSES: list[Loss] = [
     GaussianNoise(2.0) + LaplaceNoise(3.0),
     DiscreteLaplaceNoise(2, 3) * 5,
     Zcdp(0.25),
+    Zcdp(0.3),
     CappedSample(0.01, 30, 1000, GaussianNoise(1.0)) * 7,
+    CappedSample(0.1, 5, 50, GaussianNoise(1.3)) * 7,
+    GaussianNoise(1.3).sampled(0.1) + LaplaceNoise(1.1),
     MixedGaussianNoise(1.5, (0.0, 1.0), (0.9, 0.1)),
     Composed(()),
 ]

@@ -26,6 +26,7 @@ from deniable.loss import (
     Loss,
     MixedGaussianNoise,
     NegativeBinomialRuns,
+    Number,
     PoissonRuns,
     Pure,
     Repeated,
@@ -156,10 +157,9 @@ def _to_event(loss: Loss, events: Any) -> Any:
         case Repeated(times, of):
             return events.SelfComposedDpEvent(_to_event(of, events), times)
         case Sampled(rate, of, scheme) if scheme is POISSON:
-            return events.PoissonSampledDpEvent(min(1.0, ceil_float(exact(rate))), _to_event(of, events))
+            return events.PoissonSampledDpEvent(_up(rate), _to_event(of, events))
         case CappedSample(rate, cap, rows, GaussianNoise(multiplier)):
-            probability = min(1.0, ceil_float(exact(rate)))
-            return events.TruncatedSubsampledGaussianDpEvent(rows, probability, cap, _down(exact(multiplier)))
+            return events.TruncatedSubsampledGaussianDpEvent(rows, _up(rate), cap, _down(multiplier))
         case _:
             return _noise_event(loss, events)
 
@@ -167,16 +167,16 @@ def _to_event(loss: Loss, events: Any) -> Any:
 def _noise_event(loss: Loss, events: Any) -> Any:
     match loss:
         case Zcdp(rho):
-            return events.ZCDpEvent(ceil_float(exact(rho)))
+            return events.ZCDpEvent(_up(rho))
         case GaussianNoise(multiplier):
-            return events.GaussianDpEvent(_down(exact(multiplier)))
+            return events.GaussianDpEvent(_down(multiplier))
         case LaplaceNoise(multiplier):
-            return events.LaplaceDpEvent(_down(exact(multiplier)))
+            return events.LaplaceDpEvent(_down(multiplier))
         case DiscreteLaplaceNoise(scale, sensitivity):
             return events.DiscreteLaplaceDpEvent(ceil_float(1 / exact(scale)), sensitivity)
         case MixedGaussianNoise(sigma, shifts, weights):
             return events.MixtureOfGaussiansDpEvent(
-                _down(exact(sigma)), [ceil_float(exact(s)) for s in shifts], [float(w) for w in weights]
+                _down(sigma), [_up(s) for s in shifts], [float(w) for w in weights]
             )
         case _:
             raise Unaccountable(
@@ -184,11 +184,20 @@ def _noise_event(loss: Loss, events: Any) -> Any:
             )
 
 
-def _down(x: Fraction) -> float:
+def _down(x: Number) -> float:
+    """The nearest double at or below `x`. A double stays what it is: both tools print the same decimal for
+    it, and it is read back as it was."""
     near = float(x)
-    if Fraction(near) <= x:
+    if isinstance(x, float) or Fraction(near) <= x:
         return near
     return math.nextafter(near, 0.0)
+
+
+def _up(x: Number) -> float:
+    """The nearest double at or above `x`, by the same rule."""
+    if isinstance(x, float):
+        return x
+    return ceil_float(exact(x))
 
 
 # ------------------------------------------------------------------------------------------------ OpenDP

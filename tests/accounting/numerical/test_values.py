@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
@@ -242,3 +243,11 @@ def test_peer_is_enclosed_where_it_is_right() -> None:
         peer.compose(dp_event.SelfComposedDpEvent(event, steps))
         bound = numerical.epsilon(GaussianNoise(sigma).sampled(rate) * steps, 1e-6)
         assert bound.lower <= peer.get_epsilon(1e-6) <= bound.upper * 1.01
+
+
+@pytest.mark.parametrize("steps", range(4))
+def test_a_delta_that_is_just_reached_at_zero_has_an_epsilon(steps: int) -> None:
+    """δ(0) = .1 · .1 · (.55 − .45): the root lies next to 0, inside of the rounding of heights."""
+    loss = ResponseNoise(Fraction(11, 20), 2).sampled(Fraction(1, 10)).sampled(Fraction(1, 10))
+    bound = numerical.epsilon(loss, 0.001 * (1 - steps * 2.0**-53))
+    assert 0 <= bound.lower <= bound.upper < 1e-9

@@ -8,8 +8,9 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 
 from deniable.errors import InvalidLoss
 from deniable.loss import (
@@ -60,7 +61,7 @@ RARELY = 0.1
 
 def _epsilon(draw: Draw) -> float:
     """ln of a simple fraction, rounded up: the mechanism that is listed has just this ratio, or hardly less."""
-    return math.nextafter(math.log(draw.choice((1.25, 1.5, 2, 3, 4))), math.inf)
+    return math.nextafter(math.log(draw.choice((1.1, 1.25, 1.5, 2, 3, 4, 6))), math.inf)
 
 
 def _outcomes(draw: Draw, symmetric: bool) -> FiniteOutcomes:
@@ -75,7 +76,7 @@ def _outcomes(draw: Draw, symmetric: bool) -> FiniteOutcomes:
 
 LEAVES: dict[str, Callable[[Draw, Relation], Loss]] = {
     "response": lambda draw, _: ResponseNoise(
-        draw.choice((Fraction(3, 5), Fraction(3, 4), Fraction(9, 10))), draw.choice((2, 3))
+        draw.choice([Fraction(k, 20) for k in (11, 12, 14, 15, 16, 18, 19)]), draw.choice((2, 3))
     ),
     "outcomes": lambda draw, relation: _outcomes(draw, relation is Relation.REPLACED or draw.random() < 0.5),
     "pure": lambda draw, _: Pure(_epsilon(draw)),
@@ -84,13 +85,15 @@ LEAVES: dict[str, Callable[[Draw, Relation], Loss]] = {
     "approximate": lambda draw, _: Approximate(
         _epsilon(draw), draw.choice((Fraction(1, 50), Fraction(1, 5)))
     ),
-    "zcdp": lambda draw, _: Zcdp(draw.choice((0.02, 0.125, 0.5))),
-    "gaussian": lambda draw, _: GaussianNoise(draw.choice((0.5, 1, 2.5))),
-    "laplace": lambda draw, _: LaplaceNoise(draw.choice((0.5, 1, 3))),
+    "zcdp": lambda draw, _: Zcdp(draw.choice((0.005, 0.02, 0.125, 0.3, 0.5, 2))),
+    "gaussian": lambda draw, _: GaussianNoise(draw.choice((0.5, 0.75, 1, 1.5, 2.5, 4))),
+    "laplace": lambda draw, _: LaplaceNoise(draw.choice((0.5, 0.75, 1, 2, 3, 5))),
     "integer gaussian": lambda draw, _: DiscreteGaussianNoise(
-        draw.choice((1, 2)), draw.choice((1, 2)), draw.choice((1, None))
+        draw.choice((1, 1.5, 2)), draw.choice((1, 2)), draw.choice((1, None))
     ),
-    "mixed": lambda draw, _: MixedGaussianNoise(draw.choice((1, 2)), (0, 1, 2), (0.5, 0.25, 0.25)),
+    "mixed": lambda draw, _: MixedGaussianNoise(
+        draw.choice((0.75, 1, 2)), (0, 1, 2), draw.choice(((0.5, 0.25, 0.25), (0.1, 0.8, 0.1)))
+    ),
     "integer sum": lambda draw, relation: IntegerGaussianSum(
         draw.choice((1, 2)), Fraction(5, 2), 2, 1, relation is Relation.REPLACED
     ),
@@ -100,7 +103,7 @@ LEAVES: dict[str, Callable[[Draw, Relation], Loss]] = {
 
 
 def _rate(draw: Draw) -> Fraction:
-    return draw.choice((Fraction(1, 8), Fraction(1, 4), Fraction(1, 2), Fraction(9, 10), Fraction(1)))
+    return draw.choice([Fraction(k, 60) for k in (1, 6, 15, 20, 30, 40, 54, 60)])
 
 
 Making = Callable[[Draw, Loss, int], Loss]
@@ -170,6 +173,7 @@ COMBINATORS: dict[str, Callable[[Draw, Loss, Loss], Loss]] = {
 Plan = tuple[str, str, str, str, bool]
 
 
+@cache
 def plans() -> list[Plan]:
     """All of them, in a fixed order that mixes them."""
     every = list(itertools.product(LEAVES, SAMPLES, CONTENTS, COMBINATORS, (False, True)))
@@ -203,7 +207,7 @@ def build(plan: Plan, number: int) -> Case | None:
         return None
     relation = loss.relation or relation
     if (
-        _steps(loss) > (1 if isinstance(first, LINES) else 3)
+        steps(loss) > (1 if isinstance(first, LINES) else 3)
         or group_size(loss) > rows
         or _outcomes_of(loss) > MOST_OUTCOMES
     ):
@@ -211,15 +215,15 @@ def build(plan: Plan, number: int) -> Case | None:
     return Case(loss, relation, rows, every_way(loss))
 
 
-def _steps(loss: Loss) -> int:
+def steps(loss: Loss) -> int:
     """How many answers are seen of one leaf."""
     match loss:
         case Repeated(times, of) | Allocated(times, of):
-            return times * _steps(of)
+            return times * steps(of)
         case Composed(parts) | Parallel(parts):
-            return max((_steps(part) for part in parts), default=0)
+            return max((steps(part) for part in parts), default=0)
         case _:
-            return max((_steps(child) for child in loss.children), default=1)
+            return max((steps(child) for child in loss.children), default=1)
 
 
 def _outcomes_of(loss: Loss) -> int:
@@ -243,10 +247,14 @@ def _outcomes_of(loss: Loss) -> int:
             return max((_outcomes_of(child) for child in loss.children), default=4)
 
 
-def cases(start: int = 0) -> Iterator[tuple[int, Case]]:
-    """Case after case, each with its number; after all plans the same again with other parameters."""
-    every = plans()
-    for number in itertools.count(start):
-        case = build(every[number % len(every)], number)
-        if case is not None:
-            yield number, case
+def numbered(index: int, turn: int) -> int:
+    """The number of a case: of which plan it is, and in which turn, each with other parameters."""
+    return turn * len(plans()) + index
+
+
+def case_of(number: int) -> Case | None:
+    return build(plan_of(number), number)
+
+
+def plan_of(number: int) -> Plan:
+    return plans()[number % len(plans())]

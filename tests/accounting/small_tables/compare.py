@@ -25,7 +25,7 @@ from deniable.loss import (
 )
 from deniable.units import Relation
 from tests.accounting.small_tables.laws import NotStated
-from tests.accounting.small_tables.tables import Case, Worst, worst
+from tests.accounting.small_tables.tables import Case, worst
 
 RATIOS = (1.0, 1.05, 1.2, 1.5, 2.0, 3.0, 4.5, 8.0)
 WIDER = Fraction(1, 10**14)
@@ -97,10 +97,6 @@ def _at_epsilon(case: Case, epsilon: float, stated: Bound) -> Comparison:
     ):
         why = "A lower side that nothing reaches"
     return Comparison(case, epsilon, float(truth), stated.lower, stated.upper, why)
-
-
-def _reached(case: Case, tables: list[Worst], x: Fraction) -> float:
-    return float(max(pair.delta(case, x * (1 - WIDER)) for pair in tables))
 
 
 def is_attained(case: Case) -> bool:

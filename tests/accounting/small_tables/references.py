@@ -315,13 +315,14 @@ def _selected(meaning: Meaning, loss: Selected, lot: Lot, seen: Seen) -> Law:
     once = meaning.law(loss.of, lot, seen)
     if any(isinstance(part, Line) for outcome in once for part in outcome):
         raise NotStated("The best of real answers is not listed here.")
-    generating = _generating(loss.runs)
-    total, below, reached = {(-99,): generating(Fraction(0))}, generating(Fraction(0)), Fraction(0)
+    generating = _generating(loss.runs) if meaning.number is Fraction else _rough_generating(loss.runs)
+    zero, one = meaning.number(0), meaning.number(1)
+    total, below, reached = {(-99,): generating(zero)}, generating(zero), zero
     for outcome in sorted(once):
-        reached += Fraction(once[outcome])
-        upto = generating(min(reached, Fraction(1)))
+        reached += once[outcome]
+        upto = generating(min(reached, one))
         total[outcome], below = upto - below, upto
-    return {outcome: meaning.number(chance) for outcome, chance in total.items()}
+    return total
 
 
 def _generating(runs: Any) -> Callable[[Fraction], Fraction]:
@@ -329,16 +330,27 @@ def _generating(runs: Any) -> Callable[[Fraction], Fraction]:
         with mpmath.workdps(60):
             t = mpmath.mpf(x.numerator) / x.denominator
             if not isinstance(runs, NegativeBinomialRuns):
-                return rational(mpmath.exp(mpmath.mpf(float(runs.mean)) * (t - 1)))
-            eta, gamma = (
-                mpmath.mpf(float(runs.eta)),
-                mpmath.mpf(exact(runs.gamma).numerator) / exact(runs.gamma).denominator,
-            )
+                return rational(mpmath.exp(_real(runs.mean) * (t - 1)))
+            eta, gamma = _real(runs.eta), _real(runs.gamma)
             if eta == 0:
                 return rational(mpmath.log(1 - (1 - gamma) * t) / mpmath.log(gamma))
             return rational(((1 - (1 - gamma) * t) ** -eta - 1) / (gamma**-eta - 1))
 
     return value
+
+
+def _rough_generating(runs: Any) -> Callable[[float], float]:
+    """The same in doubles."""
+    if not isinstance(runs, NegativeBinomialRuns):
+        return lambda t: math.exp(float(runs.mean) * (t - 1))
+    eta, gamma = float(runs.eta), float(runs.gamma)
+    if eta == 0:
+        return lambda t: math.log(1 - (1 - gamma) * t) / math.log(gamma)
+    return lambda t: ((1 - (1 - gamma) * t) ** -eta - 1) / (gamma**-eta - 1)
+
+
+def _real(number: Any) -> Any:
+    return mpmath.mpf(exact(number).numerator) / exact(number).denominator
 
 
 # ------------------------------------------------------------------------------------------------ noise
@@ -372,7 +384,9 @@ def _yes_or_no(odd: Fraction, at: int) -> dict[Any, Fraction]:
 
 @cache
 def _geometric(base: Fraction, at: int, reach: int) -> dict[Any, Fraction]:
-    """P(y) ∝ base^−|y − at|, what lies beyond all possible sums taken together: there the ratio is constant."""
+    """P(y) ∝ base^−|y − at|, what lies beyond all sums taken together: there the ratio is constant. A sum beyond `reach`,
+    of units that are drawn several times, is cut to it, which moves neighbours no farther apart."""
+    at = max(-reach, min(reach, at))
     law = {y: (base - 1) / (base + 1) * base ** -abs(y - at) for y in range(1 - reach, reach)}
     law[reach], law[-reach] = (base ** (1 - abs(end - at)) / (base + 1) for end in (reach, -reach))
     return law

@@ -9,6 +9,8 @@ from fractions import Fraction
 from functools import lru_cache, reduce
 from typing import Any
 
+import numpy as np
+
 from deniable.loss import (
     Allocated,
     CappedSample,
@@ -21,7 +23,7 @@ from deniable.loss import (
     Shuffled,
 )
 from deniable.units import Relation
-from tests.accounting.small_tables.laws import NotStated, delta, rough_delta
+from tests.accounting.small_tables.laws import Law, Line, NotStated, cell_masses, delta
 from tests.accounting.small_tables.references import LARGEST, Lot, Meaning, Member, Seen, Ways
 
 VALUES = (-1, 0, 1)
@@ -121,7 +123,9 @@ class Worst:
 
 
 NEAR = 1e-3
-"""How far, at most, `rough_delta` is from the truth, relatively."""
+"""How far, at most, a δ in doubles is from the truth, relatively."""
+BLOCK = 2000
+"""Pairs of tables that are looked at together."""
 
 
 def worst(case: Case, x: float) -> list[Worst]:
@@ -134,24 +138,91 @@ def worst(case: Case, x: float) -> list[Worst]:
     return [top for rough, top in tops if top is not None and rough >= most * (1 - NEAR)]
 
 
+class RoughTables:
+    """All tables of a case for one mechanism, in doubles: a row of chances for each law, and which laws are neighbours."""
+
+    def __init__(self, case: Case, ways: Ways) -> None:
+        meaning, seen = Meaning(ways, case.rows, float), start(case.relation)
+        self._places: dict[tuple[Any, ...], int] = {}
+        numbers: dict[Lot, int] = {}
+        self._pairs: dict[tuple[int, int], Neighbours] = {}
+        laws: list[Law] = []
+        for pair in neighbours(case, ordered=ways.ordered):
+            for table in pair:
+                if table not in numbers:
+                    numbers[table] = len(laws)
+                    laws.append(meaning.law(case.loss, table, seen))
+            # Tables that show the same are looked at once.
+            self._pairs.setdefault((numbers[pair[0]], numbers[pair[1]]), pair)
+        for law in laws:
+            for outcome in law:
+                self._places.setdefault(outcome, len(self._places))
+        self._chances = np.zeros((len(laws), len(self._places)))
+        for number, law in enumerate(laws):
+            for outcome, chance in law.items():
+                self._chances[number, self._places[outcome]] = chance
+        self._finite, self._lines = self._divide()
+        self._leave_out_equal_pairs()
+
+    def _divide(self) -> tuple[Any, list[tuple[Any, Any]]]:
+        """Places of outcomes without a real answer; of those with one, places and cells, by all else that is seen beside it."""
+        finite: list[int] = []
+        lines: dict[Any, list[tuple[int, Line]]] = {}
+        for outcome, place in self._places.items():
+            answers = [part for part in outcome if isinstance(part, Line)]
+            if len(answers) > 1:
+                raise NotStated("Two real answers would be a plane.")
+            if not answers:
+                finite.append(place)
+                continue
+            beside = tuple(part for part in outcome if not isinstance(part, Line))
+            lines.setdefault((answers[0].kind, answers[0].scale, beside), []).append((place, answers[0]))
+        groups = [
+            ([place for place, _ in group], np.stack([cell_masses(*line) for _, line in group]))
+            for group in lines.values()
+        ]
+        return finite, groups
+
+    def _leave_out_equal_pairs(self) -> None:
+        _, kinds = np.unique(self._chances.round(15), axis=0, return_inverse=True)
+        kinds = kinds.ravel()
+        distinct: dict[tuple[int, int], tuple[int, int]] = {}
+        for first, second in self._pairs:
+            distinct.setdefault((int(kinds[first]), int(kinds[second])), (first, second))
+        self._numbers = np.array(list(distinct.values()), dtype=np.intp).reshape(-1, 2)
+
+    def worst(self, x: float) -> tuple[float, Neighbours | None]:
+        """The largest δ at x, and the two tables in the order in which they reveal it."""
+        top: tuple[float, Neighbours | None] = (-1.0, None)
+        for start_at in range(0, len(self._numbers), BLOCK):
+            numbers = self._numbers[start_at : start_at + BLOCK]
+            p, q = self._chances[numbers[:, 0]], self._chances[numbers[:, 1]]
+            for difference, is_turned in ((p - x * q, False), (q - x * p, True)):
+                deltas = self._positive_parts(difference)
+                at = int(deltas.argmax())
+                if deltas[at] > top[0] + 1e-15:
+                    first, second = self._pairs[tuple(numbers[at].tolist())]
+                    top = float(deltas[at]), (second, first) if is_turned else (first, second)
+        return top
+
+    def _positive_parts(self, difference: Any) -> Any:
+        total = np.maximum(difference[:, self._finite], 0).sum(axis=1)
+        for places, cells in self._lines:
+            total += np.maximum(difference[:, places] @ cells, 0).sum(axis=1)
+        return total
+
+
 @lru_cache(maxsize=32)
-def _rough_meaning(case: Case, ways: Ways) -> Meaning:
+def _rough_tables(case: Case, ways: Ways) -> RoughTables:
     """The laws of a case are the same at every ε."""
-    return Meaning(ways, case.rows, float)
+    return RoughTables(case, ways)
 
 
 def _worst(case: Case, ways: Ways, x: float) -> tuple[float, Worst | None]:
-    top: tuple[float, Worst | None] = (-1.0, None)
-    meaning, seen = _rough_meaning(case, ways), start(case.relation)
-    for first, second in neighbours(case, ordered=ways.ordered):
-        p, q = meaning.law(case.loss, first, seen), meaning.law(case.loss, second, seen)
-        for rough, tables in (
-            (rough_delta(p, q, x), (first, second)),
-            (rough_delta(q, p, x), (second, first)),
-        ):
-            if rough > top[0] + 1e-15:
-                top = rough, Worst(tables, ways)
-    return top
+    rough, tables = _rough_tables(case, ways).worst(x)
+    if tables is None:
+        return rough, None
+    return rough, Worst(tables, ways)
 
 
 def every_way(loss: Loss) -> tuple[Ways, ...]:

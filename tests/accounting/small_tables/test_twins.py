@@ -17,8 +17,11 @@ from deniable.accounting.numerical.pairs.continuous import SampledShape
 from deniable.accounting.renyi import tree
 from deniable.loss import (
     Allocated,
+    BoundedRange,
     CappedSample,
+    Composed,
     DrawnSample,
+    FiniteOutcomes,
     Grouped,
     Loss,
     NegativeBinomialRuns,
@@ -39,6 +42,7 @@ from tests.accounting.small_tables.tables import Case, every_way
 Patch = pytest.MonkeyPatch
 RR, NEAR_LN_2 = ResponseNoise(Fraction(3, 4)), Pure(0.6931471805599454)
 HALF = Fraction(1, 2)
+OUTCOMES = FiniteOutcomes((HALF, HALF, 0), (Fraction(1, 5), Fraction(2, 5), Fraction(2, 5)))
 ROWS: dict[type[Loss], int] = {Repeated: 2, Parallel: 2, DrawnSample: 4, Shuffled: 4, Sampled: 4}
 """Tables that are as small as a fault needs, or as large as a loss states; else three records."""
 
@@ -149,6 +153,12 @@ def _best_as_one_run(patch: Patch) -> None:
     patch.setattr(pure, "pure_epsilon", lambda epsilon, runs: epsilon)
 
 
+def _sample_of_moved_masses(patch: Patch) -> None:
+    """Masses moved to the safe side of one order before they are mixed: what was shipped."""
+    patch.setattr(samples, "mix", SampledShape)
+    patch.setattr(terms, "mix", SampledShape)
+
+
 TWINS: list[tuple[Callable[[Patch], None], tuple[Loss, ...]]] = [
     (_cap_dropped, (Silenced(CappedSample(HALF, 1, 4, NEAR_LN_2)),)),
     (_cap_free, (CappedSample(HALF, 1, 4, NEAR_LN_2),)),
@@ -167,6 +177,10 @@ TWINS: list[tuple[Callable[[Patch], None], tuple[Loss, ...]]] = [
     (_fixed_size_as_half, (Sampled(HALF, RR, Scheme.WITHOUT_REPLACEMENT, True),)),
     (_moved_parts_as_one, (Parallel((NEAR_LN_2, NEAR_LN_2), True),)),
     (_crowd, (Shuffled(4, RR),)),
+    (
+        _sample_of_moved_masses,
+        (Sampled(Fraction(2, 3), Composed((BoundedRange(0.2231435513142098), OUTCOMES))),),
+    ),
     (_best_as_one_run, (Selected(NEAR_LN_2, NegativeBinomialRuns(1, Fraction(1, 4))),)),
 ]
 

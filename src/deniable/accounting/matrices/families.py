@@ -25,6 +25,8 @@ MOST_STEPS = 2**20
 """Of any matrix that is known by its coefficients."""
 MOST_COLUMNS = 4096
 """Of a matrix that is written out."""
+MOST_POWERS = 2**22
+"""Steps times buffers of a matrix with buffers: the powers of its decays are written out."""
 MOST_INVERTED = 2**16
 """Steps of a matrix whose inverse is computed, coefficient by coefficient."""
 
@@ -131,7 +133,7 @@ class BufferedToeplitz:
     weights: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        _steps(self.steps)
+        _check_powers(self.steps, len(self.decays))
         fine = len(self.decays) == len(self.weights) and all(0 <= d < 1 for d in self.decays)
         if not (fine and all(w >= 0 for w in self.weights) and math.fsum(self.weights) <= 1):
             raise InvalidParameter(
@@ -168,7 +170,8 @@ def buffered(steps: int, buffers: int = 4) -> BufferedToeplitz:
 
     How well it fits decides the error alone; the sensitivity is that of the matrix as it is.
     """
-    steps, buffers = _steps(steps), _count(buffers, "buffers")
+    buffers = _count(buffers, "buffers")
+    steps = _check_powers(steps, buffers)
     spread = (4.0 * steps) ** (-(np.arange(buffers) + 0.5) / buffers)
     target = _square_root(steps)[1:]
     if not len(target):
@@ -222,6 +225,15 @@ def _steps(value: int) -> int:
     steps = _count(value, "steps")
     if steps > MOST_STEPS:
         raise InvalidParameter(f"Expected at most {MOST_STEPS:,} steps of a matrix, got {steps:,}.")
+    return steps
+
+
+def _check_powers(steps: int, buffers: int) -> int:
+    if _steps(steps) * buffers > MOST_POWERS:
+        raise InvalidParameter(
+            f"Expected at most {MOST_POWERS:,} steps times buffers of a matrix, got {steps:,} times "
+            f"{buffers:,}. Nothing was computed."
+        )
     return steps
 
 

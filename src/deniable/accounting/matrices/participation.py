@@ -28,8 +28,8 @@ from deniable.errors import InvalidParameter
 
 FEW_PATTERNS = 20_000
 """Up to so many patterns are looked at one by one."""
-MOST_WORK = 2 * 10**9
-"""Additions of a dynamic programme: seconds. Beyond it a coarser bound is taken."""
+MOST_WORK = 3 * 10**8
+"""Additions of a dynamic programme: about three seconds. Beyond it a coarser bound is taken."""
 _OUTWARD = 1 + 2.0**-40
 """Far above the rounding of sums of at most 10⁸ non-negative terms."""
 

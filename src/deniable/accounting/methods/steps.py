@@ -17,6 +17,7 @@ from deniable.accounting import renyi
 from deniable.accounting.methods import gaussian, shuffle
 from deniable.accounting.methods.pure import exact_pair
 from deniable.accounting.methods.sampling import amplified
+from deniable.accounting.refusals import check_time
 from deniable.accounting.rounding import ceil_float, floor_float
 from deniable.errors import Unaccountable
 from deniable.loss import Composed, Loss, Repeated, Sampled, Shuffled, exact
@@ -64,6 +65,7 @@ def best_split(
 
 
 def _at(steps: Steps, delta: float, total: Total) -> float:
+    check_time()
     failure = sum((step.times * step.delta for step in steps), Fraction(0))
     if failure > exact(delta) or failure >= 1:
         return math.inf

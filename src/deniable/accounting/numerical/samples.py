@@ -4,9 +4,9 @@ Proofs: docs/theory/batches.md."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.special import bdtrc
@@ -14,10 +14,11 @@ from scipy.special import bdtrc
 from deniable.accounting.numerical.pairs import allocation, copies
 from deniable.accounting.numerical.pairs.continuous import Gaussian, Pair, SampledShape, Symmetrised
 from deniable.accounting.numerical.pairs.either import Either
-from deniable.accounting.numerical.pairs.finite import Finite, response
+from deniable.accounting.numerical.pairs.finite import Finite, Sided, response
 from deniable.accounting.numerical.pairs.shifted import GaussianMixture
 from deniable.accounting.numerical.pairs.triangle import triangle
 from deniable.accounting.numerical.rounding import Array
+from deniable.accounting.refusals import collect_lowers
 
 RARE = 1e-40
 """Counts of records rarer than this together are charged as revealed."""
@@ -31,25 +32,60 @@ MOST_COUNTS = 300
 """Different numbers of records that one sample may hold of one unit."""
 
 
+FREQUENT = 10_000
+"""Beyond this variance of a count of records its probabilities are over MOST_COUNTS: they are not listed."""
+
+
+PairBuilder = Callable[[], Iterable[Pair]]
+
+
+def no_pairs() -> Iterable[Pair]:
+    """Nothing is known from below."""
+    return ()
+
+
 @dataclass(frozen=True)
 class KnownPairs:
     """What is known of a node: a pair that dominates it (None: none known) and pairs
-    that some mechanism attains."""
+    that some mechanism attains.
+
+    The latter are built on demand and apart from the first: where building one fails, the upper pair stands.
+    """
 
     upper: Pair | None
-    lowers: tuple[Pair, ...]
+    build: PairBuilder = no_pairs
     why: str = ""
+
+    @cached_property
+    def lowers(self) -> tuple[Pair, ...]:
+        return collect_lowers(self.build)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the pair that dominates is the one that is attained."""
+        return self.lowers == (self.upper,)
+
+    def each_lower(self, change: Callable[[Pair], Pair]) -> PairBuilder:
+        """What builds every pair below, changed."""
+        return lambda: map(change, self.lowers)
 
 
 def attained(pair: Pair) -> KnownPairs:
     """A pair that dominates and is attained."""
-    return KnownPairs(pair, (pair,))
+    return KnownPairs(pair, lambda: (pair,))
+
+
+def unknown(why: str, build: PairBuilder = no_pairs) -> KnownPairs:
+    """A node without a pair that is known to dominate it."""
+    return KnownPairs(None, build, why)
 
 
 def mix(pair: Pair, rate: float) -> Pair:
     """The pair behind a sample that holds the record with probability `rate`."""
     if rate == 1:
         return pair
+    if isinstance(pair, Sided):
+        return pair.sampled(rate)
     return SampledShape(pair, rate)
 
 
@@ -63,22 +99,22 @@ def allocated(inside: KnownPairs, steps: int) -> KnownPairs:
     # Every loss is 0: neither one step nor a pass of them reveals anything.
     if isinstance(inside.upper, Finite) and not inside.upper.losses.any():
         return inside
-    lowers = tuple(_allocated(pair, steps, upper=False) for pair in inside.lowers)
+    lowers = inside.each_lower(lambda pair: _allocated(pair, steps, upper=False))
     return KnownPairs(_allocated(inside.upper, steps, upper=True), lowers)
 
 
 def told(inside: KnownPairs, steps: int) -> KnownPairs:
     """A pass whose noise is too small for sums of ratios: above, the step of the unit is
     told; below, one step alone is seen."""
-    return KnownPairs(inside.upper, tuple(mix(pair, 1 / steps) for pair in inside.lowers), inside.why)
+    return KnownPairs(inside.upper, inside.each_lower(lambda pair: mix(pair, 1 / steps)), inside.why)
 
 
 def capped(inside: KnownPairs, twice: KnownPairs, rate: float, cap: int, rows: int) -> KnownPairs:
     """A Poisson sample cut to `cap`: with probability τ or less the unit displaces
     another, which moves twice as far."""
     if inside.upper is None or twice.upper is None:
-        return KnownPairs(None, (), inside.why or twice.why)
-    lowers = tuple(mix(pair, rate) for pair in inside.lowers)
+        return unknown(inside.why or twice.why)
+    lowers = inside.each_lower(lambda pair: mix(pair, rate))
     passing = over(cap, rows, rate)
     if passing in (0, 1):
         return KnownPairs(mix(twice.upper if passing else inside.upper, rate), lowers)
@@ -91,8 +127,8 @@ def silenced(inside: KnownPairs, twice: KnownPairs, rate: float, cap: int, rows:
     """A Poisson sample cut to `cap`, whose own unit is silenced but keeps its place: with probability τ or
     less another unit is put out wherever its coin is up."""
     if inside.upper is None:
-        return KnownPairs(None, (), inside.why)
-    lowers = tuple(mix(pair, rate) for pair in inside.lowers)
+        return unknown(inside.why)
+    lowers = inside.each_lower(lambda pair: mix(pair, rate))
     passing = over(cap, rows, rate)
     if passing == 0 or rate == 1:  # nobody is put out, or in both tables the same one always is
         return KnownPairs(mix(inside.upper, rate), lowers)
@@ -138,30 +174,41 @@ def drawn(inside: Callable[[int], KnownPairs], draws: int, rows: int) -> KnownPa
     """With replacement: the record comes a binomial number of times, k copies of it move k times as far."""
     if rows == 1:
         return inside(draws)
+    often = "the record is drawn too often for its counts to be told apart"
+    if draws / rows > FREQUENT:
+        return unknown(often)
     first, weights = counts(draws, 1 / rows)
     if first > 0 or len(weights) > MOST_COUNTS:
-        return KnownPairs(None, (), "the record is drawn too often for its counts to be told apart")
+        return unknown(often)
     pairs = []
     for k in range(1, len(weights)):
         answer = inside(k)
         if answer.upper is None or answer.upper.sided:
-            return KnownPairs(None, (), answer.why or "its content is not symmetric")
+            return unknown(answer.why or "its content is not symmetric")
         pairs.append(answer.upper)
     single = pairs[0]
     if isinstance(single, Gaussian) and not single.left and len(weights) > 2:
-        shifts, shares = tuple(map(float, range(len(weights)))), tuple(weights.tolist())
-        lowers = GaussianMixture(single.sigma, shifts, shares), triangle(single.sigma, shares)
-        return KnownPairs(copies.gaussian(single.sigma, shares, 2 * RARE), lowers)
+        shares = tuple(weights.tolist())
+        return KnownPairs(
+            copies.gaussian(single.sigma, shares, 2 * RARE), lambda: _lines_and_triangles(single, shares)
+        )
     # 1 − (1 − 1/rows)^draws, without cancelling: that the record is drawn at all.
     chance = -math.expm1(draws * math.log1p(-1 / rows))
     parts = tuple((float(weight) / chance, pair) for weight, pair in zip(weights[1:], pairs, strict=True))
-    below: tuple[Pair, ...] = ()
-    if isinstance(single, Gaussian):
-        below = (mix(single, chance), triangle(single.sigma, (1 - chance, chance)))
-    return KnownPairs(
-        Symmetrised(SampledShape(Either(parts, 2 * RARE / chance), chance)),
-        below if len(weights) == 2 else (),
-    )
+    upper = Symmetrised(SampledShape(Either(parts, 2 * RARE / chance), chance))
+    if isinstance(single, Gaussian) and len(weights) == 2:
+        return KnownPairs(upper, lambda: _lines_and_triangles(single, (1 - chance, chance)))
+    return KnownPairs(upper)
+
+
+def _lines_and_triangles(single: Gaussian, shares: tuple[float, ...]) -> Iterator[Pair]:
+    """A record that comes k times with probability shares[k] and is replaced: the others equal the new one,
+    or differ from both."""
+    if len(shares) == 2:
+        yield mix(single, shares[1])
+    else:
+        yield GaussianMixture(single.sigma, tuple(map(float, range(len(shares)))), shares)
+    yield triangle(single.sigma, shares)
 
 
 def counts(trials: int, rate: float) -> tuple[int, Array]:
@@ -190,6 +237,8 @@ def counts(trials: int, rate: float) -> tuple[int, Array]:
 def caught(sigma: float, size: int, rate: float) -> Pair | None:
     """How many of `size` records a Poisson sample caught, each moving Gaussian noise by
     1; None if the counts are too many."""
+    if size * rate * (1 - rate) > FREQUENT:
+        return None
     first, weights = counts(size, rate)
     if len(weights) > MOST_COUNTS:
         return None

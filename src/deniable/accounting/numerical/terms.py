@@ -7,19 +7,21 @@ sides; where the pair known to dominate is not known to be attained, upper and l
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, reduce
+from itertools import chain
 
 from deniable.accounting.methods.relations import SilencedLot, as_added
 from deniable.accounting.methods.sampling import shuffled_refusal
-from deniable.accounting.numerical import samples
+from deniable.accounting.numerical import leaves, samples
 from deniable.accounting.numerical.classes import coarse
 from deniable.accounting.numerical.lattice.bracket import Term
 from deniable.accounting.numerical.lattice.search import TermCase, epsilon_bounds
 from deniable.accounting.numerical.lattice.sweep import profile_bounds
-from deniable.accounting.numerical.pairs import best_run, bounded_range, finite, integer_gaussian, own
+from deniable.accounting.numerical.leaves import refusal
+from deniable.accounting.numerical.pairs import best_run, bounded_range, finite, own
 from deniable.accounting.numerical.pairs.continuous import (
     Gaussian,
     Laplace,
@@ -33,8 +35,8 @@ from deniable.accounting.numerical.pairs.finite import Finite
 from deniable.accounting.numerical.pairs.shifted import GaussianReplace, LaplaceReplace
 from deniable.accounting.numerical.pairs.triangle import triangle
 from deniable.accounting.numerical.rounding import REACH
-from deniable.accounting.numerical.samples import KnownPairs, attained, mix
-from deniable.accounting.refusals import check_range
+from deniable.accounting.numerical.samples import KnownPairs, attained, mix, unknown
+from deniable.accounting.refusals import check_range, check_time, collect_lowers
 from deniable.errors import Unaccountable
 from deniable.loss import (
     Allocated,
@@ -72,8 +74,6 @@ MOST_PARTS = 32
 UNLIKELY = (1e-18, 1e-14, 1e-10)
 """δ of one run of a selection up to which its curve is followed; times E[K] and R it is charged as
 revealed."""
-SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 0.999)
-"""Lower bounds for bounded range try mechanisms with losses share·ε and (share − 1)·ε."""
 
 
 @dataclass(frozen=True)
@@ -95,10 +95,11 @@ def cases(loss: Loss) -> list[TermCase]:
     steps = flatten(loss)
     check_range(steps.items())
     coarse_steps = coarse(steps)
-    if coarse_steps is not None:
-        above, below = _cases(_what(coarse_steps[0])), _cases(_what(coarse_steps[1]))
-        return [replace(case, lower=False) for case in above] + [replace(case, upper=False) for case in below]
-    return _cases(_what(steps))
+    if coarse_steps is None:
+        return _cases(_what(steps))
+    above, fewer = _cases(_what(coarse_steps[0])), coarse_steps[1]
+    below = collect_lowers(lambda: _lower_cases(_what(fewer)))
+    return [replace(case, lower=False) for case in above] + list(below)
 
 
 def _cases(steps: Sequence[Step]) -> list[TermCase]:
@@ -135,6 +136,7 @@ def _what(nodes: Mapping[Loss, int]) -> list[Step]:
 
 
 def _step(node: Loss, times: int, *, last: bool = False, alone: bool = False) -> Step:
+    check_time()
     if isinstance(node, BoundedRange) and node.epsilon > 0:
         return _choices(float(node.epsilon), times, last, alone)
     answer = what(node)
@@ -144,7 +146,7 @@ def _step(node: Loss, times: int, *, last: bool = False, alone: bool = False) ->
     lowers: tuple[tuple[Term, ...], ...] = tuple(((pair, times),) for pair in answer.lowers)
     if isinstance(node, Selected) and isinstance(node.runs, NegativeBinomialRuns):
         # Where all scores are equal a run at random is shown, all of its releases.
-        run = lower_cases(node.of)
+        run = collect_lowers(lambda: lower_cases(node.of))
         lowers += tuple(
             tuple((pair, times * count) for pair, count in case.terms) for case in run if case.terms
         )
@@ -154,7 +156,7 @@ def _step(node: Loss, times: int, *, last: bool = False, alone: bool = False) ->
 def _choices(epsilon: float, times: int, last: bool, alone: bool) -> Step:
     """Choices of range ε, a block together; below, all with the same two losses, or
     (`last`) the best for what is left."""
-    same = tuple(((finite.choice(epsilon, share), times),) for share in SHARES)
+    same = collect_lowers(lambda: (((finite.choice(epsilon, share), times),) for share in leaves.SHARES))
     choice: tuple[Term, ...] = ((Range(epsilon), 1),)
     if times == 1:
         return Step(choice, (choice,) if alone else (choice, *same) if last else same)
@@ -165,7 +167,8 @@ def _choices(epsilon: float, times: int, last: bool, alone: bool) -> Step:
     )
     if not last or times > bounded_range.LARGEST_BLOCK or blocks[0] != (times, 1):
         return Step(upper, same)
-    return Step(upper, (((bounded_range.below(epsilon, times), 1),), *same))
+    best = collect_lowers(lambda: [((bounded_range.below(epsilon, times), 1),)])
+    return Step(upper, (*best, *same))
 
 
 def _lower_cases(steps: Sequence[Step]) -> list[TermCase]:
@@ -250,17 +253,17 @@ def what(node: Loss) -> KnownPairs:
         case LaplaceNoise(multiplier):
             return attained(Laplace(float(multiplier)))
         case BoundedRange(epsilon):
-            return _range(float(epsilon))
+            return leaves.bounded_range(float(epsilon))
         case DiscreteLaplaceNoise():
-            return _integer_laplace(node)
+            return leaves.integer_laplace(node)
         case DiscreteGaussianNoise():
-            return _integer_gaussian(node)
+            return leaves.integer_gaussian(node)
         case FiniteOutcomes():
             return attained(own.finite(node))
         case MixedGaussianNoise():
             return attained(own.mixture(node) or finite.response(0.0))
         case IntegerGaussianSum():
-            return _integer_sum(node)
+            return leaves.integer_sum(node)
         case Sampled():
             return _sampled(node)
         case Grouped():
@@ -273,72 +276,10 @@ def what(node: Loss) -> KnownPairs:
             return _drawn(node)
         case Selected():
             return _selected(node)
-        case Zcdp(rho):
-            lowers: tuple[Pair, ...] = ()
-            if rho > 0:
-                lowers = (Gaussian(1 / math.sqrt(2 * float(rho))),)
-            return KnownPairs(None, lowers, _refusal(node, "its worst case has no known pair"))
+        case Zcdp():
+            return leaves.concentrated(node)
         case _:
-            return KnownPairs(None, (), _refusal(node, "no dominating pair is known for it"))
-
-
-def _refusal(node: Loss, reason: str) -> str:
-    return (
-        f"The numerical accountant has no bound for {type(node).__name__} ({node}): {reason}. "
-        "Nothing was computed; another method may know one."
-    )
-
-
-def _range(epsilon: float) -> KnownPairs:
-    if epsilon == 0:
-        return attained(finite.response(0.0))
-    return KnownPairs(Range(epsilon), tuple(finite.choice(epsilon, share) for share in SHARES))
-
-
-def _integer_laplace(node: DiscreteLaplaceNoise) -> KnownPairs:
-    scale, n = float(node.scale), node.sensitivity
-    if n <= finite.MOST_ATOMS:
-        return attained(finite.integer_laplace(scale, n))
-    # Beyond, the atoms merge to a coarser upper bound; the continuous curve lies below the integer one at
-    # every loss.
-    return KnownPairs(finite.coarse_laplace(scale, n), (Laplace(float(exact(node.scale) / n)),))
-
-
-def _integer_sum(node: IntegerGaussianSum) -> KnownPairs:
-    """Within e^±distance of one integer Gaussian (T9), in one coordinate or in several."""
-    variance, sensitivity = node.parties * exact(node.sigma) ** 2, exact(node.sensitivity)
-    deviation, shift = math.sqrt(variance), math.floor(sensitivity)
-    if shift == 0:
-        return attained(finite.response(0.0))
-    sharp, few = node.distance < integer_gaussian.UNSEEN, deviation <= finite.LARGEST_SIGMA
-    lower: Pair = (
-        finite.integer_gaussian(deviation, shift) if few else integer_gaussian.wider(variance, shift)
-    )
-    if sharp and few and (node.dimension == 1 or sensitivity**2 < 2):
-        return attained(replace(lower, dropped=lower.slack + node.distance))  # type: ignore[type-var]
-    upper = integer_gaussian.summed(variance, sensitivity, node.distance)
-    return KnownPairs(
-        upper, (lower,) if sharp else (), _refusal(node, "its noise is too narrow for its grid")
-    )
-
-
-def _integer_gaussian(node: DiscreteGaussianNoise) -> KnownPairs:
-    sigma, sensitivity = exact(node.sigma), exact(node.sensitivity)
-    shift = math.floor(sensitivity)
-    if shift == 0:
-        return attained(finite.response(0.0))
-    single, few = node.dimension == 1 or sensitivity**2 < 2, sigma <= finite.LARGEST_SIGMA
-    lower: Pair = (
-        finite.integer_gaussian(float(sigma), shift) if few else integer_gaussian.wider(sigma**2, shift)
-    )
-    if single and few:
-        return attained(lower)
-    upper = integer_gaussian.narrower(sigma, Fraction(shift) if single else sensitivity)
-    return KnownPairs(
-        upper,
-        (lower,),
-        _refusal(node, "its worst integer shift is known for one coordinate, or for larger sigma"),
-    )
+            return unknown(refusal(node, "no dominating pair is known for it"))
 
 
 # ------------------------------------------------------------------------------------------------ sampling
@@ -347,26 +288,28 @@ def _integer_gaussian(node: DiscreteGaussianNoise) -> KnownPairs:
 def _sampled(node: Sampled) -> KnownPairs:
     rate = float(node.rate)
     if node.scheme is Scheme.SHUFFLED:
-        return KnownPairs(None, (), shuffled_refusal(node))
+        return unknown(shuffled_refusal(node))
     if node.scheme is Scheme.POISSON and node.replace:
         return _poisson_replace(node, rate)
     inside = _shared(node)
-    lowers = tuple(mix(pair, rate) for pair in inside.lowers)
+    lowers = inside.each_lower(lambda pair: mix(pair, rate))
     if inside.upper is None:
-        return KnownPairs(None, lowers, inside.why)
+        return unknown(inside.why, lowers)
     if not node.replace:
-        same = inside.lowers == (inside.upper,)
-        if same:
-            return attained(lowers[0])
-        return KnownPairs(mix(inside.upper, rate), lowers)
+        upper = mix(inside.upper, rate)
+        if inside.is_exact:
+            return attained(upper)
+        return KnownPairs(upper, lowers)
     if inside.upper.sided:
-        return KnownPairs(None, lowers, _refusal(node, "its content is not symmetric"))
-    if isinstance(inside.upper, Gaussian) and rate < 1:
-        lowers = (
-            *lowers,
-            *(triangle(pair.sigma, (1 - rate, rate)) for pair in inside.lowers if isinstance(pair, Gaussian)),
-        )
-    return KnownPairs(Symmetrised(SampledShape(inside.upper, rate)), lowers)
+        return unknown(refusal(node, "its content is not symmetric"), lowers)
+    symmetric = Symmetrised(SampledShape(inside.upper, rate))
+    if rate == 1 or not isinstance(inside.upper, Gaussian):
+        return KnownPairs(symmetric, lowers)
+    gaussians = [pair for pair in inside.lowers if isinstance(pair, Gaussian)]
+    return KnownPairs(
+        symmetric,
+        lambda: chain(lowers(), (triangle(pair.sigma, (1 - rate, rate)) for pair in gaussians)),
+    )
 
 
 def _shared(node: Sample, of: Loss | None = None) -> KnownPairs:
@@ -377,18 +320,15 @@ def _shared(node: Sample, of: Loss | None = None) -> KnownPairs:
     if not inner:
         return attained(finite.response(0.0))
     if not all(_plain(item, node) for item, _ in inner):
-        return KnownPairs(
-            None, (), _refusal(node, "its content is stated for another neighbour than the sample gives it")
-        )
+        why = "its content is stated for another neighbour than the sample gives it"
+        return unknown(refusal(node, why))
     answers = [what(item) for item, _ in inner]
     if len(inner) == 1 and inner[0][1] == 1:
         return answers[0]
     pairs = [item.upper for item in answers]
     if all(isinstance(pair, Gaussian) for pair in pairs):
         return _merged([(pair, times) for pair, (_, times) in zip(pairs, inner, strict=True)])
-    if all(isinstance(pair, Finite) for pair in pairs) and all(
-        item.lowers == (item.upper,) for item in answers
-    ):
+    if all(isinstance(pair, Finite) for pair in pairs) and all(item.is_exact for item in answers):
         return _multiplied(node, [(pair, times) for pair, (_, times) in zip(pairs, inner, strict=True)])
     return _product(node, [_step(item, times) for item, times in inner])
 
@@ -398,17 +338,21 @@ def _product(node: Loss, steps: Sequence[Step]) -> KnownPairs:
     uppers: list[Term] = []
     for step in steps:
         if step.upper is None:
-            return KnownPairs(None, (), step.why)
+            return unknown(step.why)
         uppers.extend(step.upper)
-    upper = own.product(_factors(uppers))
+    upper = own.product(_factors(uppers), upper=True)
     if upper is None:
         why = "its releases share one sample, and their product has too many outcomes"
-        return KnownPairs(None, (), _refusal(node, why))
-    attained_by = [term for step in steps if step.lowers for term in step.lowers[0]]
-    lower = None
-    if all(step.lowers for step in steps):
-        lower = own.product(_factors(attained_by))
-    return KnownPairs(upper[0], () if lower is None or lower[1] is None else (lower[1],))
+        return unknown(refusal(node, why))
+    return KnownPairs(upper, lambda: _lower_product(steps))
+
+
+def _lower_product(steps: Sequence[Step]) -> Iterator[Pair]:
+    if not all(step.lowers for step in steps):
+        return
+    lower = own.product(_factors([term for step in steps for term in step.lowers[0]]), upper=False)
+    if lower is not None:
+        yield lower
 
 
 def _factors(terms: Sequence[Term]) -> list[Term]:
@@ -428,7 +372,7 @@ def _merged(factors: Sequence[tuple[Pair | None, int]]) -> KnownPairs:
     squares = sum(Fraction(times) / Fraction(pair.sigma) ** 2 for pair, times in parts)
     gaussian = Gaussian(1 / math.sqrt(squares), sum(times * pair.left for pair, times in parts))
     if gaussian.left:
-        return KnownPairs(gaussian, ())
+        return KnownPairs(gaussian)
     return attained(gaussian)
 
 
@@ -445,9 +389,8 @@ def _multiplied(node: Loss, factors: Sequence[tuple[Pair | None, int]]) -> Known
     parts = [(pair, times) for pair, times in factors if isinstance(pair, Finite)]
     outcomes = math.prod(min(len(pair.losses), MOST_OUTCOMES) ** min(times, 64) for pair, times in parts)
     if outcomes > MOST_OUTCOMES:
-        return KnownPairs(
-            None, (), _refusal(node, f"its releases share one sample and have over {MOST_OUTCOMES} outcomes")
-        )
+        why = f"its releases share one sample and have over {MOST_OUTCOMES} outcomes"
+        return unknown(refusal(node, why))
     return attained(reduce(finite.product, (pair for pair, times in parts for _ in range(times))))
 
 
@@ -460,7 +403,7 @@ def _poisson_replace(node: Sampled, rate: float) -> KnownPairs:
             return attained(LaplaceReplace(b, rate))
         case _:
             why = "under Poisson sampling, a replaced record is known for Gaussian and Laplace noise only"
-            return KnownPairs(None, (), _refusal(node, why))
+            return unknown(refusal(node, why))
 
 
 def _group(node: Grouped) -> KnownPairs:
@@ -477,18 +420,16 @@ def _group(node: Grouped) -> KnownPairs:
             f"under sampling, groups are known for Gaussian noise, with up to {samples.MOST_COUNTS} counts "
             "of records"
         )
-        return KnownPairs(None, (), _refusal(node, why))
-    return KnownPairs(None, (), _refusal(node, "no pair is known for a group of it"))
+        return unknown(refusal(node, why))
+    return unknown(refusal(node, "no pair is known for a group of it"))
 
 
 def _allocated(node: Allocated) -> KnownPairs:
     inside = _shared(node)
     if inside.upper is not None and (inside.upper.sided or any(pair.sided for pair in inside.lowers)):
-        return KnownPairs(None, (), _refusal(node, "a step of it is not symmetric"))
+        return unknown(refusal(node, "a step of it is not symmetric"))
     if node.steps > samples.MOST_STEPS:
-        return KnownPairs(
-            None, (), _refusal(node, f"passes are accounted up to {samples.MOST_STEPS:,} steps")
-        )
+        return unknown(refusal(node, f"passes are accounted up to {samples.MOST_STEPS:,} steps"))
     if inside.upper is not None and max(map(abs, inside.upper.span(samples.TAIL))) > samples.LOUD:
         return samples.told(inside, node.steps)
     return samples.allocated(inside, node.steps)
@@ -503,28 +444,34 @@ def _drawn(node: DrawnSample) -> KnownPairs:
     answer = samples.drawn(lambda k: _shared(node, grouped(node.of, k)), node.draws, node.rows)
     if answer.upper is not None or answer.why.endswith("know one."):
         return answer
-    return KnownPairs(None, (), _refusal(node, answer.why))
+    return unknown(refusal(node, answer.why))
 
 
 @lru_cache(maxsize=16)
 def _selected(node: Selected) -> KnownPairs:
     """From the profile of one run; below, one run at random, and the smallest of Gaussian answers."""
-    below = [
-        pair for case in lower_cases(node.of) for pair, times in case.terms if len(case.terms) == times == 1
-    ]
-    lowers: tuple[Pair, ...] = tuple(best_run.one_run(pair, node.runs) for pair in below)
-    lowers += tuple(best_run.smallest(pair.sigma, node.runs) for pair in below if isinstance(pair, Gaussian))
     try:
         run = cases(node.of)
-    except Unaccountable as refusal:
-        return KnownPairs(None, lowers, str(refusal))
+    except Unaccountable as problem:
+        return unknown(str(problem), lambda: _selected_lowers(node))
     tops = (epsilon_bounds(run, delta)[1] for delta in UNLIKELY)
     top = next((epsilon for epsilon in tops if math.isfinite(epsilon)), math.inf)
     if not 0 < top < REACH / 2:
-        return KnownPairs(
-            None, lowers, _refusal(node, "one of its runs may reveal too much, or reveals nothing")
-        )
-    return KnownPairs(best_run.above(lambda at: profile_bounds(run, at)[1], top, node.runs), lowers)
+        why = "one of its runs may reveal too much, or reveals nothing"
+        return unknown(refusal(node, why), lambda: _selected_lowers(node))
+    upper = best_run.above(lambda at: profile_bounds(run, at)[1], top, node.runs)
+    return KnownPairs(upper, lambda: _selected_lowers(node))
+
+
+def _selected_lowers(node: Selected) -> Iterator[Pair]:
+    single = [
+        pair for case in lower_cases(node.of) for pair, times in case.terms if len(case.terms) == times == 1
+    ]
+    for pair in single:
+        yield best_run.one_run(pair, node.runs)
+    for pair in single:
+        if isinstance(pair, Gaussian):
+            yield best_run.smallest(pair.sigma, node.runs)
 
 
 # --------------------------------------------------------------------------------------------- disjoint parts
@@ -567,7 +514,7 @@ def _parallel(loss: Parallel) -> list[TermCase]:
     if not loss.replace:
         return [case for part in parts for case in cases(part)]
     if len(parts) > MOST_PARTS:
-        raise Unaccountable(_refusal(loss, f"{len(parts)} different parts are over {MOST_PARTS}"))
+        raise Unaccountable(refusal(loss, f"{len(parts)} different parts are over {MOST_PARTS}"))
     own_cases = [case for part in parts for case in cases(_replaced(part))]
     repeats = [part for part in parts if loss.parts.count(part) > 1]
     pairs = [(a, b) for i, a in enumerate(parts) for b in parts[i + 1 :]] + [(part, part) for part in repeats]
@@ -585,7 +532,7 @@ def _replaced(part: Loss) -> Loss:
         case Sampled(rate, of, Scheme.POISSON, False):
             return Sampled(rate, of, Scheme.POISSON, True)
         case Sampled() | Grouped() | Parallel():
-            raise Unaccountable(_refusal(part, "a unit replaced within this part has no known pair"))
+            raise Unaccountable(refusal(part, "a unit replaced within this part has no known pair"))
         case _:
             return grouped(part, 2)
 

@@ -42,6 +42,7 @@ from deniable.accounting.radius.input_noise import (
     Uniform,
     stretch,
 )
+from deniable.accounting.refusals import guarded
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Bound
 from deniable.loss import Loss, exact
@@ -60,6 +61,7 @@ _INWARD = 1 - 1e-11
 """What floating point may do to a closed form of a radius, several times over."""
 
 
+@guarded
 def radius(loss_at: Callable[[float], Loss], p_a: float, p_b: float) -> Bound:
     """The largest R at which no class can overtake, bracketed.
 
@@ -83,11 +85,13 @@ def radius(loss_at: Callable[[float], Loss], p_a: float, p_b: float) -> Bound:
     return Bound(low, max(low, high), method, method)
 
 
+@guarded
 def safe(loss: Loss, p_a: float, p_b: float) -> bool:
     """Whether A certainly stays ahead at every neighbour under `loss`."""
     return _verdict(loss, p_a, p_b)[0]
 
 
+@guarded
 def overtaken(loss: Loss, p_a: float, p_b: float) -> bool:
     """Whether some classifier with these probabilities certainly loses A's lead at a neighbour under
     `loss`."""
@@ -118,6 +122,7 @@ def lecture(p_a: float, p_b: float) -> float:
     return math.inf
 
 
+@guarded
 def by_definition(noise: InputNoise, p_a: float, p_b: float) -> float:
     """The radius by the definition of (ε, δ)-DP alone: p_a > e^(2ε)·p_b + (1 + e^ε)·δ at
     some ε (Lecuyer et al. 2019, Prop. 1).
@@ -155,6 +160,7 @@ def _defined(mu: float, top: float, p_a: float, p_b: float) -> bool:
 # ---------------------------------------------------------------------------------------- many inputs at once
 
 
+@guarded
 def radii(
     noise: InputNoise, p_a: ArrayLike, p_b: ArrayLike, norm: float | None = None, dimension: int | None = None
 ) -> Array:
@@ -179,6 +185,7 @@ def radii(
     return distances
 
 
+@guarded
 def holds(
     noise: InputNoise,
     radius: float,

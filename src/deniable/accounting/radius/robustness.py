@@ -2,7 +2,7 @@
 
 `deniable verify` decides from the counts whether the radius holds. What is claimed about rounding follows
 from the other fields and cannot be claimed on its own: "exact" is for whole-number noise, one fixed
-evaluation of every noisy input, and no bank.
+evaluation of every noisy input that no other input can reach, and no bank.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class Isolation(StrEnum):
     """What is known of a classifier's answers: whether each is of one noisy input alone."""
 
     PROVED = "proved"
-    """The network ran under torch.func.vmap: its code saw one input at a time."""
+    """The network was recorded as a program of one input, and the program voted."""
+    ALONE = "alone"
+    """Each noisy input was evaluated in a call of its own."""
     SEEN = "seen"
     """Its answers were compared among other companions, alone, and when asked again."""
     UNCHECKED = "not checked"
@@ -112,8 +114,8 @@ class RadiusCertificate:
     @property
     def precision(self) -> str:
         """ "exact" where nothing is rounded between the theorem and the program."""
-        sure = self.noise.integer and self.evaluation.fixed and not self.evaluation.bank
-        if sure:
+        how = self.evaluation
+        if self.noise.integer and how.fixed and not how.bank and how.isolation is not Isolation.SEEN:
             return EXACT
         return ROUNDED
 
@@ -238,9 +240,14 @@ def _confirm(claim: RadiusCertificate) -> bool:
 _KEPT_APART: dict[Isolation, tuple[str, ...]] = {
     Isolation.UNCHECKED: (),
     Isolation.PROVED: (
-        "Each noisy input was evaluated on its own: the network ran under torch.func.vmap, where its code "
-        "sees one input at a time, and does not reach around it.",
-        "The network is one fixed function: nothing that it reads besides its input changes its answers.",
+        "Each noisy input was evaluated on its own: the network was recorded as a program of one input, and "
+        "PyTorch applies that program to each input of a batch alone (torch.func.vmap).",
+        "The program is the network: they gave the same scores, up to rounding, where they were compared.",
+    ),
+    Isolation.ALONE: (
+        "Each noisy input was evaluated in a call of its own, and the classifier keeps nothing from one call "
+        "for another.",
+        "The classifier is one fixed function: nothing that it reads besides its input changes its answers.",
     ),
     Isolation.SEEN: (
         "The classifier answers each noisy input on its own. This was seen, not proved: its answers stayed "

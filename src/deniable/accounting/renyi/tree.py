@@ -14,7 +14,7 @@ from deniable.accounting.methods.grouping import spread
 from deniable.accounting.methods.pure import exact_epsilon
 from deniable.accounting.methods.relations import as_added
 from deniable.accounting.methods.sampling import has_sample, refuse_shuffled
-from deniable.accounting.refusals import guarded
+from deniable.accounting.refusals import check_time, guarded
 from deniable.accounting.renyi import sampled
 from deniable.accounting.renyi.kernel import Array
 from deniable.accounting.renyi.leaves import HUGE, leaf
@@ -131,7 +131,15 @@ def _remembered(loss: Loss, orders: tuple[float, ...]) -> Array:
 
 
 def _combined(loss: Loss, orders: Array) -> Array:
+    check_time()
     match loss:
+        case Grouped(size, Sampled(rate, of, scheme, True)) if (
+            scheme is POISSON and size <= _LONGEST_CHAIN // 2
+        ):
+            # Each replaced record is one that leaves and one that enters: one chain of all of these, rather
+            # than a chain of chains, which would look at every split of each.
+            chain = chained(2 * size, Sampled(rate, of), orders)
+            return np.minimum(chain, _curve(Grouped(2 * size, of), orders))
         case Grouped(size, of):
             inner = spread(size, of)
             if inner is None:
@@ -206,6 +214,7 @@ def _ceiling(loss: Loss, orders: Array) -> Array:
     return _curve(Pure(epsilon), orders)
 
 
+@lru_cache(maxsize=512)
 def _pure_epsilon(loss: Loss) -> Fraction | None:
     try:
         return exact_epsilon(loss)

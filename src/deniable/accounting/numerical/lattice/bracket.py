@@ -38,7 +38,7 @@ from deniable.accounting.numerical.lattice.steer import (
 )
 from deniable.accounting.numerical.pairs.continuous import Pair
 from deniable.accounting.numerical.rounding import REACH, Array, U, relative
-from deniable.accounting.refusals import FAILURES
+from deniable.accounting.refusals import check_time, collect_lowers
 from deniable.errors import Unaccountable
 
 Term: TypeAlias = tuple[Pair, int]
@@ -266,6 +266,7 @@ def _distance(above: LossLaw, below: LossLaw, theta: float, keep: Bools) -> floa
 
 def curves(terms: Sequence[Term], plan: PassPlan) -> tuple[BoundCurve, BoundCurve | None]:
     """Both sides of δ(ε), certified."""
+    check_time()
     times = sum(t for _, t in terms)
     _within_reach(terms, plan.tail)
     laws = discretise_all(terms, plan)
@@ -288,11 +289,10 @@ def curves(terms: Sequence[Term], plan: PassPlan) -> tuple[BoundCurve, BoundCurv
     if laws.lower is None:
         return upper, None
     # Below, what is left out (tails, second jumps) only lowers the curve, so nothing is added for it.
-    try:
-        below, _ = _sums(laws.lower, plan, above)
-    except FAILURES:
-        return upper, None
-    return upper, BoundCurve(below, -1, safe, shift, exposure * (1 - 16 * U))
+    lower = laws.lower
+    for below, _ in collect_lowers(lambda: [_sums(lower, plan, above)]):
+        return upper, BoundCurve(below, -1, safe, shift, exposure * (1 - 16 * U))
+    return upper, None
 
 
 def _within_reach(terms: Sequence[Term], tail: float) -> None:

@@ -25,6 +25,7 @@ from deniable.accounting.numerical.rounding import (
     fast_length,
     fft_error,
 )
+from deniable.accounting.refusals import check_time
 from deniable.errors import Unaccountable
 
 Complex: TypeAlias = npt.NDArray[np.complexfloating[Any, Any]]
@@ -283,6 +284,17 @@ def _power(f: Complex, times: int) -> Complex:
         f = f * f
 
 
+def _raise_in_place(f: Complex, times: int) -> None:
+    """f becomes f**times, slice by slice, so that no second long array is needed. Frequencies whose power
+    stays below e^−45 are left at 0; the error has e^−45 a part for them."""
+    for start in range(0, len(f), SLICE):
+        part = f[start : start + SLICE]
+        keep = np.abs(part) > math.exp(-NEGLIGIBLE / times)
+        powers = _power(part[keep], times)
+        part[:] = 0
+        part[keep] = powers
+
+
 def _by_fft(
     tilted: Sequence[Tilted], low: int, high: int, dt: float, theta: float
 ) -> tuple[int, Kernel, float]:
@@ -293,15 +305,16 @@ def _by_fft(
     pairs, error = _paired(tilted, size)
     growth = 0.0
     for t in pairs:
+        check_time()
         f = fft.rfft(np.bincount(t.index % size, t.weight, size))
         norm = float(np.linalg.norm(t.weight))
         error += rho * t.times * norm
         growth += 2 * t.times * (rho * math.sqrt(size) * norm + len(t.weight) * U)
-        # Frequencies whose power stays below e^−45 are left at 0; the error has e^−45 a part for them.
-        keep = np.abs(f) > math.exp(-NEGLIGIBLE / t.times)
-        power = np.zeros_like(f)
-        power[keep] = _power(f[keep], t.times)
-        total = power if total is None else total * power
+        _raise_in_place(f, t.times)
+        if total is None:
+            total = f
+        else:
+            total *= f
     y = np.roll(fft.irfft(total, size), -(low % size))
     # From here on the kernel's weight is below e^−45, the last term of the error.
     count = min(size, int(NEGLIGIBLE / (theta * dt)) + 2)
@@ -315,6 +328,8 @@ def _by_fft(
     return size, lambda i: float(y[i : i + count] @ w[: size - i]), error
 
 
+SLICE = 2**18
+"""Frequencies that are raised to a power at once."""
 FOURTH = 4
 """Of many unlike steps this part of them is asked how wide the band of frequencies is."""
 MANY = 16

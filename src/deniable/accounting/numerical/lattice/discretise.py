@@ -9,7 +9,7 @@ Proofs: docs/theory/numerical.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -19,6 +19,7 @@ from scipy import optimize
 
 from deniable.accounting.numerical.pairs.continuous import FEW_ATOMS, Pair, Swapped
 from deniable.accounting.numerical.rounding import Array, Indices, U, relative
+from deniable.accounting.refusals import check_time, collect_lowers
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Thin: TypeAlias = Callable[[int, int], Indices]
@@ -99,6 +100,7 @@ def discretise(
     Continuous mass above `high` is in neither; atoms are all kept. `anchored`: the
     pair's anchor, if known already.
     """
+    check_time()
     offset, cut = anchored or anchor(pair, dt)
     atoms, index, on = _atoms(pair, offset, dt, max(abs(low), abs(high)))
     if not pair.smooth and on.all():
@@ -122,22 +124,35 @@ def discretise(
     cells = Cells.of(
         pair, np.asarray(offset + dt * nodes, dtype=np.float64), cut if (nodes == 0).any() else math.nan, off
     ).above(offset + dt * first)
-    above, below = cells.upper(), cells.lower()
-    for masses, law in zip((above, below), few or (), strict=False):
-        np.add.at(masses, np.searchsorted(nodes, law.index), law.mass)
-    if not math.isnan(cells.cut):
-        below[int(np.searchsorted(nodes, 0))] += _bulk(pair, offset, cells.cut)
-    place = np.searchsorted(nodes, index[on])
-    for masses in (above, below):
-        masses += np.bincount(place, atoms[1][on], len(nodes))
+    # Atoms on a node are in both laws alike.
+    common = _pile(np.searchsorted(nodes, index[on]), atoms[1][on], len(nodes))
+    above = cells.upper() + common
+    if few is not None:
+        np.add.at(above, np.searchsorted(nodes, few[0].index), few[0].mass)
     # Losses below the first node are moved up to it; the lower law leaves them out.
     above[0] += (
         float(pair.cells(np.array([-np.inf, cells.losses[0]]))[0][0])
         + off[1][off[0] <= cells.losses[0]].sum()
     )
+    bulk = (pair, offset) if not math.isnan(cells.cut) else None
+    lower = collect_lowers(lambda: _lower_masses(cells, nodes, common, few[1] if few else None, bulk))
+    return LossLaw(offset, dt, nodes, above), LossLaw(offset, dt, nodes, lower[0]) if lower else None
+
+
+def _lower_masses(
+    cells: Cells, nodes: Indices, common: Array, few: LossLaw | None, bulk: tuple[Pair, float] | None
+) -> Iterator[Array]:
+    """The masses of the lower law, if it can be had; a failure here is its own, and never the upper law's."""
+    below = cells.lower()
+    if few is not None:
+        np.add.at(below, np.searchsorted(nodes, few.index), few.mass)
+    if bulk is not None:
+        below[int(np.searchsorted(nodes, 0))] += _bulk(*bulk, cells.cut)
+    below += common
     # A law needs masses ≥ 0: where the gaps of T2 broke convexity the curve is lowered, never raised.
     lower = _convex(below, cells.x) if (below < 0).any() else below
-    return LossLaw(offset, dt, nodes, above), None if lower is None else LossLaw(offset, dt, nodes, lower)
+    if lower is not None:
+        yield lower
 
 
 def _with(nodes: Indices, more: Indices) -> Indices:

@@ -4,12 +4,15 @@ directly."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from scipy import optimize
 
 from deniable.accounting.numerical.pairs.continuous import Pair
 from deniable.accounting.numerical.rounding import relative
+from deniable.accounting.refusals import check_time
 
+MOST_TRIES = 400
 FAR = 1e9
 """No ε is searched beyond."""
 
@@ -20,6 +23,7 @@ def height(pair: Pair, epsilon: float, sign: int) -> float:
     e^ε·Q ≤ P on that set, so both terms err by at most `relative` of P; a misplaced end
     of the set costs second order.
     """
+    check_time()
     log_p, log_q = pair.tails(epsilon, True)
     p = math.exp(log_p)
     value = p - math.exp(min(0.0, epsilon + log_q))
@@ -48,9 +52,7 @@ def epsilon_of_one(pair: Pair, delta: float) -> tuple[float, float]:
             return 0.0, math.inf
     root = 0.0
     if height(pair, low, 0) > delta:
-        root = float(
-            optimize.brentq(lambda e: height(pair, e, 0) - delta, low, high, xtol=1e-300, rtol=1e-12)
-        )
+        root = _root(lambda e: height(pair, e, 0) - delta, low, high)
     # The root is a proposal; from here on only heights with their rounding count.
     lower, step = root, 1e-11 * root + 1e-300
     while lower > 0 and height(pair, lower, -1) <= delta:
@@ -63,3 +65,10 @@ def epsilon_of_one(pair: Pair, delta: float) -> tuple[float, float]:
     # Where a loss lies is known to `relative` only (T5): both ends move outward by a multiple of it.
     shift = 4 * relative(root)
     return max(0.0, lower - shift), upper + shift
+
+
+def _root(excess: Callable[[float], float], low: float, high: float) -> float:
+    """Where `excess` meets 0, or close to it: a root next to 0 is halved towards for long, and one inside of
+    the rounding of heights is never met."""
+    root: float = optimize.brentq(excess, low, high, xtol=1e-300, rtol=1e-12, maxiter=MOST_TRIES, disp=False)
+    return root

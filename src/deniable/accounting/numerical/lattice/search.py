@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from deniable.accounting.numerical.lattice.bracket import (
@@ -25,7 +26,7 @@ from deniable.accounting.numerical.lattice.steer import sketch, tilt
 from deniable.accounting.numerical.pairs.continuous import Gaussian, Pair, swap
 from deniable.accounting.numerical.pairs.finite import Finite
 from deniable.accounting.numerical.rounding import U
-from deniable.accounting.refusals import FAILURES
+from deniable.accounting.refusals import FAILURES, collect_lowers, lower_time
 from deniable.errors import DeniableError
 
 Result = TypeVar("Result")
@@ -87,15 +88,22 @@ def merge(terms: Sequence[Term]) -> tuple[Term, ...]:
 
 def directions(cases: Sequence[TermCase], delta: float, epsilon: float = 0.0) -> list[CaseSide]:
     """Every case as it stands and, unless all its pairs are symmetric, with P and Q swapped."""
-    sides = []
+    sides: list[CaseSide] = []
     for case in cases:
-        terms = merge(case.terms)
-        reverse = tuple((swap(pair), times) for pair, times in terms)
-        sides.append(CaseSide(in_blocks(terms), case.upper, case.lower, Steering(delta, epsilon)))
-        is_lower = case.lower and not any(pair.one_way for pair, _ in terms)
-        if any(pair.sided for pair, _ in terms) and (case.upper or is_lower):
-            sides.append(CaseSide(in_blocks(reverse), case.upper, is_lower, Steering(delta, epsilon)))
+        if case.upper:
+            sides.extend(_both_directions(case, delta, epsilon))
+        else:
+            sides.extend(collect_lowers(partial(_both_directions, case, delta, epsilon)))
     return sides
+
+
+def _both_directions(case: TermCase, delta: float, epsilon: float) -> Iterator[CaseSide]:
+    terms = merge(case.terms)
+    yield CaseSide(in_blocks(terms), case.upper, case.lower, Steering(delta, epsilon))
+    is_lower = case.lower and not any(pair.one_way for pair, _ in terms)
+    if any(pair.sided for pair, _ in terms) and (case.upper or is_lower):
+        reverse = tuple((swap(pair), times) for pair, times in terms)
+        yield CaseSide(in_blocks(reverse), case.upper, is_lower, Steering(delta, epsilon))
 
 
 def _bounds(sides: Sequence[CaseSide]) -> tuple[float, float]:
@@ -130,7 +138,10 @@ def attempt(side: CaseSide, act: Callable[[CaseSide], Result]) -> Result | None:
     """Do `act` to a side. One that stands for the lower bound alone proves nothing where that fails, not even
     what it said before, and never costs the upper bound: None."""
     try:
-        return act(side)
+        if side.is_upper:
+            return act(side)
+        with lower_time():
+            return act(side)
     except (*FAILURES, DeniableError):
         if side.is_upper:
             raise
@@ -176,7 +187,7 @@ def _refine_epsilon(side: CaseSide, delta: float, tolerance: float, known: float
     upper, lower = curves(terms, plan(terms, state, slack, tolerance))
     side.upper = min(side.upper, upper.epsilon(delta))
     if lower is not None:
-        side.lower = max(side.lower, lower.epsilon(delta))
+        side.lower = max([side.lower, *collect_lowers(lambda: [lower.epsilon(delta)])])
     state.epsilon = min(max(upper.estimate(delta), side.lower, 1e-9), side.upper)
     state.noise = upper.noise(state.epsilon)
 
@@ -265,7 +276,7 @@ def _refine_delta(side: CaseSide, epsilon: float, goal: float) -> None:
 def read_delta(side: CaseSide, upper: BoundCurve, lower: BoundCurve | None, epsilon: float) -> None:
     side.upper = min(side.upper, upper.delta(epsilon))
     if lower is not None:
-        side.lower = max(side.lower, min(lower.delta(epsilon), side.upper))
+        side.lower = max([side.lower, *collect_lowers(lambda: [min(lower.delta(epsilon), side.upper)])])
 
 
 def start_delta(side: CaseSide, epsilon: float) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 from deniable.accounting.numerical.pairs.continuous import Pair
 from deniable.accounting.numerical.pairs.finite import Sided
 from deniable.accounting.numerical.rounding import Array, Indices, U, relative
+from deniable.accounting.refusals import check_time
 
 TAIL = 1e-30
 """Mass at the top of each sum that is counted as revealed, and at its bottom that is spread to 0."""
@@ -168,6 +169,7 @@ def _power(one: RatioSum, count: int, add: Callable[[RatioSum, RatioSum], RatioS
 
 
 def _added(a: RatioSum, b: RatioSum, variance: float, step: float, side: Side) -> RatioSum:
+    check_time()
     count = a.count + b.count
     values = np.add.outer(a.values, b.values).ravel()
     mass = np.multiply.outer(a.mass, b.mass).ravel()

@@ -16,6 +16,7 @@ import numpy as np
 from deniable.accounting.numerical.pairs.dots import connected
 from deniable.accounting.numerical.pairs.finite import Finite, Sided
 from deniable.accounting.numerical.rounding import REACH, Array, U
+from deniable.accounting.refusals import check_time
 
 LARGEST_BLOCK = 128
 """Choices that one recursion takes; more are composed of such blocks, which loses little
@@ -50,6 +51,7 @@ def above(epsilon: float, times: int) -> Finite:
     dt = epsilon / parts
     heights = np.zeros(1)
     for _ in range(times):
+        check_time()
         heights = _worst(_extended(heights, parts, dt), parts, dt)
     losses = dt * np.arange(len(heights))
     # The curve is convex, so the chord to its end lies above the heights that are left out.
@@ -121,6 +123,7 @@ def below(epsilon: float, times: int) -> Finite:
     dt = epsilon / parts
     tails = np.zeros((2, 1))
     for _ in range(times):
+        check_time()
         tails = _best_on_lattice(tails, parts, dt)
     return _tangents(tails, dt)
 

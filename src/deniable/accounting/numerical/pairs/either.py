@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deniable.accounting.numerical.pairs.continuous import Atoms, Pair, Shape
+from deniable.accounting.numerical.pairs.continuous import Atoms, Pair, Shape, Swapped, swap
+from deniable.accounting.numerical.pairs.finite import Sided
 from deniable.accounting.numerical.rounding import Array, Masses
 
 
@@ -24,6 +25,14 @@ class Either(Shape):
     @property
     def sided(self) -> bool:
         return any(pair.sided for _, pair in self.parts)
+
+    def turned(self) -> Pair:
+        """The other direction. Parts that know their masses up to a factor are turned one by one."""
+        if not self.sided:
+            return self
+        if any(isinstance(pair, Sided) for _, pair in self.parts):
+            return Either(tuple((weight, swap(pair)) for weight, pair in self.parts), self.left)
+        return Swapped(self)
 
     @property
     def one_way(self) -> bool:

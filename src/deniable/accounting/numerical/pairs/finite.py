@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deniable.accounting.numerical.pairs.continuous import Atoms, Lattice, Shape
+from deniable.accounting.numerical.pairs.continuous import Atoms, Lattice, SampledShape, Shape
 from deniable.accounting.numerical.rounding import Array, Masses
 
 MOST_ATOMS = 2000
@@ -72,9 +72,20 @@ class Sided(Finite):
 
     @classmethod
     def of(
-        cls, losses: Array, p: Array, q: Array, dropped: float, off: float, *, is_one_way: bool = False
+        cls,
+        losses: Array,
+        p: Array,
+        q: Array,
+        dropped: float,
+        off: float,
+        *,
+        at: Lattice | None = None,
+        is_one_way: bool = False,
     ) -> Sided:
-        return cls(losses + 2 * off, p * (1 + off), q * (1 - off), None, dropped, off, is_one_way)
+        lattice = None
+        if at is not None:
+            lattice = (at[0] + 2 * off, at[1])
+        return cls(losses + 2 * off, p * (1 + off), q * (1 - off), lattice, dropped, off, is_one_way)
 
     @property
     def one_way(self) -> bool:
@@ -93,8 +104,31 @@ class Sided(Finite):
 
     def turned(self) -> Sided:
         """The other direction."""
-        losses, p, q = self.losses - 2 * self.off, self.p / (1 + self.off), self.q / (1 - self.off)
-        return Sided.of(-losses[::-1], q[::-1], p[::-1], self.dropped, self.off, is_one_way=self.is_one_way)
+        losses, p, q = self._masses
+        lattice = None
+        if self.at is not None:
+            lattice = (2 * self.off - self.at[0], self.at[1])
+        return Sided.of(
+            -losses[::-1],
+            q[::-1],
+            p[::-1],
+            self.dropped,
+            self.off,
+            at=lattice,
+            is_one_way=self.is_one_way,
+        )
+
+    def sampled(self, rate: float) -> Sided:
+        """Behind a sample: the masses themselves are mixed, which keeps their relative error, and each
+        direction is moved to the safe side afterwards. Mixing what was moved would leave the other direction
+        on the wrong one."""
+        sample = SampledShape(Finite(*self._masses), rate)
+        return Sided.of(*sample.atoms, self.dropped, self.off, at=sample.lattice, is_one_way=self.is_one_way)
+
+    @property
+    def _masses(self) -> Atoms:
+        """Losses and masses before they were moved to the safe side."""
+        return self.losses - 2 * self.off, self.p / (1 + self.off), self.q / (1 - self.off)
 
 
 def response(epsilon: float) -> Finite:

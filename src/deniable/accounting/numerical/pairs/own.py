@@ -52,8 +52,9 @@ def _missing(probabilities: Sequence[Number]) -> float:
     return float(abs(sum((exact(x) for x in probabilities), Fraction(0)) - 1))
 
 
-def product(factors: Sequence[tuple[Pair, int]]) -> tuple[Pair, Pair | None] | None:
-    """Everything seen together, as one pair above and one below; None if that takes too many outcomes.
+def product(factors: Sequence[tuple[Pair, int]], *, upper: bool) -> Pair | None:
+    """Everything seen together, as one pair above the truth or (`upper` False) below it; None if that takes
+    too many outcomes, or none can be had below.
 
     Each factor is put on one lattice (T1, T2), masses are convolved, and what Q then lacks shows itself on
     its side: H is not changed by it, and a sample mixes the same H.
@@ -76,11 +77,14 @@ def product(factors: Sequence[tuple[Pair, int]]) -> tuple[Pair, Pair | None] | N
     exposure = -math.expm1(
         sum(times * math.log1p(-min(infinite_mass(pair), 1 - U)) for pair, times in factors)
     )
-    # Only the upper pair pays for what was cut off; the lower one simply lacks it.
-    left = count * PRODUCT_TAIL + sum(times * pair.slack for pair, times in factors)
-    upper = _joined([(above, times) for (above, _), times in laws], exposure, left, off)
+    if upper:
+        # Only the upper pair pays for what was cut off; the lower one simply lacks it.
+        left = count * PRODUCT_TAIL + sum(times * pair.slack for pair, times in factors)
+        return _joined([(above, times) for (above, _), times in laws], exposure, left, off)
     lowers = [(below, times) for (_, below), times in laws if below is not None]
-    return upper, _joined(lowers, exposure, 0.0, -off) if len(lowers) == len(laws) else None
+    if len(lowers) < len(laws):
+        return None
+    return _joined(lowers, exposure, 0.0, -off)
 
 
 def _joined(laws: Sequence[tuple[LossLaw, int]], revealed: float, left: float, off: float) -> Pair:
