@@ -7,12 +7,15 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import activation, batchnorm, dropout, instancenorm, normalization, pooling
+from torch.utils.checkpoint import checkpoint
 
+from deniable.errors import InvalidParameter
 from deniable.learn.clip import Batch, PerExample
 from deniable.learn.clip.closed_forms.tape import Saved, Uncovered
 from deniable.learn.clip.passes import Passed, Task, chained, closed
@@ -154,7 +157,7 @@ def test_every_layer_of_torch_in_a_model_uses_all_rows_in_every_pass(name: str) 
 # ----------------------------------------------------------------------------------------------- where a block raises
 
 
-def _gelu() -> nn.Module:
+def _gelu() -> nn.Sequential:
     torch.manual_seed(4)
     return nn.Sequential(nn.Linear(5, 16), nn.GELU(), nn.Linear(16, 16), nn.GELU(), nn.Linear(16, CLASSES))
 
@@ -268,3 +271,165 @@ def test_a_tensor_that_was_overwritten_is_not_used() -> None:
     x.zero_()
     with pytest.raises(Uncovered, match="was overwritten"):
         saved.read()
+
+
+# ------------------------------------------------------------------------------------------- whoever holds a tensor
+
+
+class _Squared(torch.autograd.Function):
+    """It keeps its input by itself, where autograd does not count changes."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.x = x
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return 2 * grads[0] * ctx.x
+
+
+class _Halved(torch.autograd.Function):
+    """It overwrites the gradient that it is given."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x * 0.5
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return grads[0].mul_(0.5)
+
+
+class _By(nn.Module):
+    """A function between layers."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x)
+
+
+class _Keeping(nn.Module):
+    """It keeps all that it was given, and copies of it, where nobody puts them back."""
+
+    def __init__(self, kept: list[tuple[Tensor, Tensor]]) -> None:
+        super().__init__()
+        self.keep = lambda x: kept.append((x, x.detach().clone()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not torch._C._functorch.is_functorch_wrapped_tensor(x):
+            self.keep(x)
+        return x
+
+
+def _squared(x: Tensor) -> Tensor:
+    out: Tensor = _Squared.apply(x)  # type: ignore[no-untyped-call]
+    return out
+
+
+def _halved(x: Tensor) -> Tensor:
+    out: Tensor = _Halved.apply(x)  # type: ignore[no-untyped-call]
+    return out
+
+
+BETWEEN: dict[str, Callable[[Tensor], Tensor]] = {
+    "keeps its input": _squared,
+    "overwrites its gradient": _halved,
+    "overwrites its input": lambda x: x.mul_(2),
+    "writes to a view": lambda x: (x * 1).index_fill_(1, torch.tensor([0]), 0.5),
+    "is a view": lambda x: x.view(len(x), 3, 4).transpose(1, 2).reshape(len(x), 12),
+    "is checkpointed": lambda x: checkpoint(torch.tanh, x, use_reentrant=False),
+}
+
+
+@pytest.mark.parametrize("is_chain", [True, False])
+@pytest.mark.parametrize("name", BETWEEN)
+def test_lots_of_changing_sizes_move_nothing_that_somebody_holds(name: str, is_chain: bool) -> None:
+    """All rows are used, and what was kept or given out stays as it was."""
+    torch.manual_seed(6)
+    kept: list[tuple[Tensor, Tensor]] = []
+    keeping = _Keeping(kept)
+    layers = [
+        nn.Linear(5, 12),
+        keeping,
+        _By(BETWEEN[name]),
+        nn.Linear(12, 12),
+        nn.GELU(),
+        keeping,
+        nn.Linear(12, CLASSES),
+    ]
+    model = nn.Sequential(*layers) if is_chain else type("Other", (nn.Sequential,), {})(*layers)
+    model.double()
+    clipper = PerExample(model, nn.CrossEntropyLoss(), microbatch=6)
+    clipper.check(*_double(8), lot=8)
+    is_inplace = name == "overwrites its input"  # a link of a chain may not
+    assert {way.run for way in clipper.ways.values()} == {chained if is_chain and not is_inplace else closed}
+    kept.clear()
+    given: list[tuple[Tensor, Tensor]] = []
+    for rows in (8, 3, 13, 1, 8):
+        x, y = _double(rows)
+        got = clipper(x, y, clip=0.5)
+        assert bool(torch.isfinite(got.norms["all"]).all())
+        given += [(total, total.clone()) for total in got.sums.values()]
+        for held, copy in (*([] if is_inplace else kept), *given):
+            assert torch.equal(held, copy)
+        for parameter, total in _alone(model, x, y).items():
+            torch.testing.assert_close(got.sums[parameter], total, rtol=0, atol=1e-8)
+
+
+def _double(rows: int) -> tuple[Tensor, Tensor]:
+    x, y = _lot(rows)
+    return x.double(), y
+
+
+@pytest.mark.parametrize("way", [chained, closed])
+def test_rows_that_were_made_in_inference_mode_are_used(way: Callable[..., object]) -> None:
+    """Autograd saves no such tensor, so each of them would fail, alone too, for no fault of its own."""
+    model = _gelu()
+    if way is closed:
+        model[0].register_forward_hook(lambda module, inputs, output: output * 2)
+    x, y = _lot()
+    with torch.inference_mode():
+        made = x.clone(), y.clone()
+    clipper = PerExample(model, nn.CrossEntropyLoss(), microbatch=8)
+    got = clipper(*made, clip=0.5)
+    assert {each.run for each in clipper.ways.values()} == {way}
+    assert bool(torch.isfinite(got.norms["all"]).all())
+    for name, total in _alone(model, x, y).items():
+        torch.testing.assert_close(got.sums[name].double(), total, rtol=0, atol=1e-5)
+
+
+def test_inside_inference_mode_nothing_is_taken_for_a_gradient_of_zero() -> None:
+    clipper = PerExample(_gelu(), nn.CrossEntropyLoss())
+    clipper(*_lot(), clip=0.5)
+    with torch.inference_mode(), pytest.raises(InvalidParameter, match="Step outside"):
+        clipper(*_lot(), clip=0.5)
+
+
+class _Offended(nn.Module):
+    """Once it was given a number that is too large, it takes no more."""
+
+    is_offended = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.is_offended = self.is_offended or bool((x.abs() > 20).any())
+        if self.is_offended:
+            raise ValueError("too large")
+        return x
+
+
+def test_made_up_rows_on_which_a_model_raises_leave_nothing_behind() -> None:
+    model, (x, y) = nn.Sequential(_Offended(), *_gelu()), _lot()
+    clipper = PerExample(model, nn.CrossEntropyLoss(), lot=16)
+    clipper.check(x, y, lot=16)
+    large = x.clone()
+    large[3] = 100.0
+    others = torch.arange(16) != 3
+    for rows, used in ((x, others | True), (large, others), (x, others | True)):
+        got = clipper(rows, y, clip=0.5)
+        assert torch.equal(torch.isfinite(got.norms["all"]), used)
+        for name, total in _alone(model, rows[used], y[used]).items():
+            torch.testing.assert_close(got.sums[name].double(), total, rtol=0, atol=1e-5)

@@ -41,6 +41,15 @@ class Batch:
         weights = None if self.weights is None else self.weights.to(device)
         return replace(self, rows=mapped(lambda part: part.to(device), self.rows), weights=weights)
 
+    def graded(self) -> Batch:
+        """The same rows for autograd, which saves no tensor that was made in inference mode: those are
+        copied."""
+        if not any(part.is_inference() for part in tensors(self.rows)):
+            return self
+        return replace(
+            self, rows=mapped(lambda part: part.clone() if part.is_inference() else part, self.rows)
+        )
+
     def part(self, start: int, stop: int) -> Batch:
         """The examples from `start` up to `stop`."""
         own = slice(start * self.multiplicity, stop * self.multiplicity)

@@ -215,6 +215,7 @@ class PerExample:
         bounds = structure.clips(clip, list(self.groups))
         batch = self._batch(rows)
         self._refuse_lengths(batch)
+        batch = batch.graded()
         sums = _Sums(self._task, self.groups, bounds)
         if batch.examples:
             way = self._tried(batch)
@@ -294,7 +295,12 @@ class PerExample:
         return Found(alone, why, self._numbers)
 
     def _same(self) -> None:
-        """A parameter frozen or thawed later would be trained without being clipped, or the reverse."""
+        """A parameter frozen or thawed later would be trained without being clipped, or the reverse. In
+        inference mode every gradient would be zero."""
+        if torch.is_inference_mode_enabled():
+            raise InvalidParameter(
+                "Inside torch.inference_mode there are no gradients; nothing was clipped. Step outside of it."
+            )
         if [p.requires_grad for p in self._all] != self._trained:
             now = {name for name, p in self._task.model.named_parameters() if p.requires_grad}
             difference = sorted(now ^ set(self._task.parameters))

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from deniable.errors import DeniableError, InvalidParameter
+from deniable.learn.clip.attributes import Attributes
 from deniable.learn.clip.batch import Batch
 from deniable.learn.clip.passes import Task
 from deniable.learn.nests import taken_apart, tensors
@@ -38,6 +39,7 @@ def made_batch(task: Task, like: Batch, size: int, seed: int) -> tuple[Batch, Dr
     Where words are no words, or lengths may not be 0, an example's own values are known to be right.
     """
     last: Exception | None = None
+    attributes = Attributes.of(task.model)
     for draw in _draws(task, like):
         batch = drawn(task, like, size, seed, draw)
         try:
@@ -46,6 +48,7 @@ def made_batch(task: Task, like: Batch, size: int, seed: int) -> tuple[Batch, Dr
             raise
         except Exception as error:
             last = error
+            attributes.restore()  # what it left behind would bear on the next rows
         else:
             return batch, draw
     shapes = " and ".join(str((size * like.multiplicity, *part.shape[1:])) for part in tensors(like.rows))

@@ -205,6 +205,7 @@ def _refuse_exchange(task: Task, like: Batch, size: int, seed: int) -> None:
     """Refuse if the loss of a row changes when all others of a larger batch are
     replaced, by numbers near or far from 0. With gradients on: a model may take some of its own."""
     near, draw = made_batch(task, like, size, 2 * seed)
+    attributes = Attributes.of(task.model)
     here = near.split(task.losses(near).detach())
     for wide in WIDE:
         others = _ones_for_targets(task, drawn(task, like, size, 2 * seed + 1, draw, wide), near)
@@ -212,6 +213,7 @@ def _refuse_exchange(task: Task, like: Batch, size: int, seed: int) -> None:
             try:
                 there = near.split(task.losses(exchanged(near, others, [i])).detach())
             except Exception:  # the model takes no such numbers
+                attributes.restore()
                 continue
             if not torch.allclose(here[i], there[i], rtol=EXCHANGED, atol=0.0, equal_nan=True):
                 raise InvalidParameter(_mixing(task, near))
