@@ -18,6 +18,7 @@ from deniable.accounting import verify
 from deniable.errors import DataError
 from deniable.federated import FedAvg
 from deniable.federated.data.clients import places_on
+from deniable.federated.data.tables import read_roster
 from deniable.guarantee import Budget, Certificate
 from deniable.learn.sgd.tables import load
 from deniable.ledger import Ledger
@@ -191,6 +192,7 @@ def test_a_table_of_all_kinds_of_names_is_matched_as_it_is_written(tmp_path: Pat
     )
     assert places_on(words, ["a", "b"]).tolist() == [1, 0, -1, -1, -1]
     assert places_on(pa.chunked_array([pa.array([12, 3])]), ["3", "12"]).tolist() == [1, 0]
+    assert places_on(pa.chunked_array([pa.array([" a", "b\t"])]), ["a", "b"]).tolist() == [0, 1]
     with pytest.raises(DataError, match="names clients"):
         places_on(pa.chunked_array([pa.array([[1], [2]])]), ["1"])
 
@@ -212,6 +214,44 @@ def test_a_roster_that_is_none_is_refused_before_any_charge(
     )
     assert words in said
     assert not Path(table).with_name("privacy.db").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xef\xbb\xbfphone 1\nphone 2\n",
+        b"phone 1\r\nphone 2\r\n",
+        b"\xef\xbb\xbfphone 1\r\nphone 2",
+        b"phone 1\rphone 2\r",
+        b"\n  phone 1\t\n\n\nphone 2  ",
+    ],
+)
+def test_a_roster_from_any_editor_names_the_same_clients(tmp_path: Path, content: bytes) -> None:
+    """A mark of byte order in the first name, or an end of line in each, would silence whoever bears it."""
+    (tmp_path / "names.txt").write_bytes(content)
+    assert read_roster(tmp_path / "names.txt") == ("phone 1", "phone 2")
+
+
+def test_a_name_may_have_any_sign_that_ends_no_line(tmp_path: Path) -> None:
+    names = ("a\x0cb", "a\x1cb", "a\u2028b", "a\x85b", "größe", "a,b")
+    (tmp_path / "names.txt").write_text("\n".join(names), encoding="utf-8")
+    assert read_roster(tmp_path / "names.txt") == names
+
+
+def test_the_table_itself_is_no_roster(tmp_path: Path) -> None:
+    """Each of its lines would be a client, none of whom has a row."""
+    pyarrow.csv.write_csv(phones(), tmp_path / "phones.csv")
+    table = str(tmp_path / "phones.csv")
+    few = tuple(option for option in USUAL if option not in ("--clients", str(CLIENTS)))
+    said = sentence("federate", table, *few, *FIRST, "--noise", "client", "--roster", table)
+    assert "--roster is the table itself" in said
+    assert not (tmp_path / "privacy.db").exists()
+
+
+def test_help_shows_a_command_with_a_roster() -> None:
+    said = " ".join(run("federate", "--help").stdout.split())
+    assert "--noise shared --roster phones.txt" in said
+    assert "A simulation" in said
 
 
 def test_a_roster_and_another_number_of_clients_are_refused(table: str, roster: tuple[str, str]) -> None:

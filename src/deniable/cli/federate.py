@@ -80,10 +80,14 @@ def federate(
 
     A simulation: the file holds what the clients hold. In each round some are drawn, each trains the model on
     its own rows, and the noisy sum of clipped updates moves it. How many clients there are, bounds and
-    classes are what you state. With --noise shared or client you also state who the clients are (--roster).
+    classes are what you state. With --noise shared or client you also state who the clients are: --roster
+    names a text file with one client on each line, those without rows too.
 
     [bold]deniable federate phones.parquet --user phone --target app --classes a,b --feature age:0:99
     --clients 900 --epsilon 4[/]
+
+    [bold]deniable federate phones.parquet --user phone --target app --classes a,b --feature age:0:99
+    --noise shared --roster phones.txt --epsilon 4[/]
     """
     if plot is not None and public is None:
         raise InvalidParameter(
@@ -93,7 +97,7 @@ def federate(
     from deniable.learn import table_training as training
 
     settings = Wanted(noise, rate, rounds, least, participations, coins, replace, roster)
-    names = settings.names(clients)
+    names = settings.names(clients, data)
     count = clients if names is None else len(names)
     declaration = training.TableDeclaration.of(schema, count, classes, feature or (), size="clients")
     table = declaration.table(target, training.TableMethod(model.value), hidden)
@@ -173,10 +177,15 @@ class Wanted:
         """What to say where the certificate speaks of a server that was not there."""
         return () if self.place is option.Place.SERVER else (SIMULATED,)
 
-    def names(self, clients: int | None) -> tuple[str, ...] | None:
+    def names(self, clients: int | None, data: Path) -> tuple[str, ...] | None:
         """All clients by name, where they are listed."""
         if self.roster is None:
             return None
+        if data.exists() and self.roster.samefile(data):
+            raise InvalidParameter(
+                "--roster is the table itself. Write the name of each client, with rows or without, on a "
+                "line of a text file of its own, and give that file. Nothing was charged."
+            )
         names: tuple[str, ...] = _tables().read_roster(self.roster)
         if clients is not None and clients != len(names):
             raise InvalidParameter(

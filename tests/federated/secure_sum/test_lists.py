@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -165,6 +166,43 @@ def test_an_agreement_is_made_just_for_numbers_that_no_division_defeats() -> Non
         else:
             with pytest.raises(InvalidParameter, match="two lists of survivors"):
                 generated(clients=CLIENTS, length=1, least=least, threshold=threshold)
+
+
+def test_numbers_that_a_refusal_names_are_accepted_and_open_sums() -> None:
+    """For every cohort of up to sixty and every number of colluders; where none would do, that is said."""
+    keys = [client.to_bytes(32, "big") for client in range(60)]
+
+    def agreement_of(cohort: int, colluders: int, least: int, threshold: int) -> Agreement:
+        roster = dict(enumerate(keys[:cohort]))
+        agreement = Agreement(bytes(16), roster, 1, threshold, least, colluders=colluders)
+        agreement.check_expected(cohort)
+        return agreement
+
+    def refusal_of(*terms: int) -> str:
+        try:
+            agreement_of(*terms)
+        except InvalidParameter as refusal:
+            return str(refusal)
+        return ""
+
+    for colluders, cohort in itertools.combinations(range(61), 2):
+        fair = Quorum.of(cohort, colluders)
+        attempts = [(fair.least - 1, fair.threshold), (fair.least, fair.threshold - 1), (61, 60)]
+        for text in (refusal_of(cohort, colluders, *attempt) for attempt in attempts):
+            named = re.search(r"use least=(\d+) and threshold=(\d+), or more", text)
+            if colluders > cohort - 2:
+                assert "use more clients" in text
+                continue
+            assert named is not None, text
+            numbers = agreement_of(cohort, colluders, int(named[1]), int(named[2]))
+            numbers.check_cohort(range(cohort))
+            assert max(numbers.least, numbers.threshold + 1) <= cohort
+
+
+def test_numbers_that_no_cohort_reaches_are_refused() -> None:
+    for terms in ({"colluders": 2}, {"least": 4}, {"threshold": 3}):
+        with pytest.raises(InvalidParameter, match="no sum would ever be opened"):
+            generated(clients=3, length=1, **terms)
 
 
 def test_what_clients_learned_from_older_files_still_opens() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+from collections.abc import Iterator
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -199,3 +203,55 @@ def test_a_loop_keeps_nothing_of_one_client_for_the_next(model: nn.Module) -> No
     for neighbour in (few, many):
         assert torch.equal(trained(training, model, [neighbour, companion], recipe)[1], alone)
     assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@pytest.fixture
+def busy_threads() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_clients_trained_at_the_same_time_draw_from_streams_of_their_own(busy_threads: None) -> None:
+    """Devices in one process: torch has one generator for all threads."""
+    model = nn.Sequential(nn.Linear(7, 5), nn.Dropout(0.5), nn.Linear(5, 3)).double()
+    training, recipe, clients = local_training(model, CRITERION), LocalRecipe(1, 1, 0.3), pupils([60, 40, 50])
+    alone = [trained(training, model, [client], recipe)[0] for client in clients]
+    together: dict[int, Tensor] = {}
+
+    def train(place: int) -> None:
+        together[place] = trained(training, model, [clients[place]], recipe)[0]
+
+    threads = [threading.Thread(target=train, args=(place,)) for place in range(len(clients))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(torch.equal(together[place], update) for place, update in enumerate(alone))
+
+
+def overflowing() -> nn.Sequential:
+    """One step on a row of large numbers leaves it with weights that are numbers, whose product is none."""
+    model = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 2))
+    with torch.no_grad():
+        for p in model.parameters():
+            p.fill_(1.0)
+        model[1].weight[1] = -1.0
+    return model
+
+
+@pytest.mark.parametrize("companion", [0, 1, 2, 40])
+def test_rows_of_a_companion_do_not_turn_an_update_into_no_number(companion: int) -> None:
+    """Whoever has used up its rows takes no more steps, not even steps of weight zero: zero times a number
+    that overflows is no number, and a client that is heard beside few rows would be silent beside many."""
+    model, recipe = overflowing(), LocalRecipe(1, 1, 1e5)
+    stacked = Stacked.of(model, CRITERION)
+    assert stacked is not None
+    client = Pupil(torch.full((1, 1), 1e30), torch.tensor([1]), 3)
+    other = Pupil(torch.ones(companion, 1), torch.zeros(companion, dtype=torch.int64), 4)
+    alone = trained(stacked, model, [client], recipe)[0]
+    assert alone.isfinite().all()
+    assert torch.equal(trained(stacked, model, [client, other], recipe)[0], alone)
+    assert torch.equal(trained(stacked, model, [other, client], recipe)[1], alone)

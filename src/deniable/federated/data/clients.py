@@ -177,13 +177,14 @@ def places(names: Any) -> tuple[Indices, int]:
 
 def places_on(names: Any, roster: Sequence[str]) -> Indices:
     """For each name of an Arrow column the number of its client on the roster; `NOBODY` for one that is not
-    on it. Numbers and dates are compared as they are written."""
+    on it. Numbers and dates are compared as they are written; blanks around a name do not count."""
     import pyarrow as pa
     from pyarrow import compute
 
     try:
         words = names.cast(names.type.value_type) if pa.types.is_dictionary(names.type) else names
-        numbers = compute.index_in(words.cast(pa.string()), value_set=pa.array(roster, pa.string()))
+        texts = compute.utf8_trim_whitespace(words.cast(pa.large_string()))
+        numbers = compute.index_in(texts, value_set=pa.array(roster, pa.large_string()))
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
         raise DataError(
             f"Expected words, numbers or dates in the column that names clients, got {names.type}."

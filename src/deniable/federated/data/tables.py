@@ -18,9 +18,10 @@ from deniable.learn.sgd.tables import Table
 
 
 def read_roster(path: Path) -> tuple[str, ...]:
-    """The names of all clients, each on a line of its own."""
+    """The names of all clients, each on a line of its own. Lines end as on any system, and a mark of byte
+    order at the beginning is none of the first name."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, ValueError) as error:
         raise InvalidParameter(
             f"The roster {path} cannot be read as text ({type(error).__name__}). Nothing was charged. Write "

@@ -18,8 +18,9 @@ from deniable.federated.devices.transport import Transport
 from deniable.federated.fedavg import FedAvg
 from deniable.federated.noise.encode import Floats
 from deniable.federated.noise.placement import Central, Shared, longest_message, on_grid
+from deniable.federated.noise.trust import adversary_of
 from deniable.federated.rounds import unframed
-from deniable.federated.secure_sum import Agreement, SumServer
+from deniable.federated.secure_sum import Adversary, Agreement, SumServer
 from deniable.federated.secure_sum.server import centred
 from deniable.federated.simulation import move
 from deniable.federated.train import parameters_of
@@ -76,6 +77,14 @@ class Coordinator(Conversing):
 
     @property
     def used(self) -> Loss:
+        """The loss of the rounds that were begun, as far as this server can speak for them.
+
+        Devices do not know that a run was closed: they answer whoever asks, up to the participations of the
+        whole run. Where the server may lie, rounds that it says it did not begin are no less revealed, and
+        nothing is given back.
+        """
+        if adversary_of(self._run.noise) is Adversary.LYING:
+            return self._run.loss
         return self._run.loss_of(max(self._begun, 1))
 
     @property

@@ -35,6 +35,16 @@ def trusted(noise: AnyPlacement) -> tuple[str, ...]:
             )
 
 
+def adversary_of(noise: AnyPlacement) -> Adversary | None:
+    """What the server may do where clients add the noise; None where it is trusted with all they send."""
+    match noise:
+        case OnClient():
+            return Adversary.LYING
+        case Shared():
+            return noise.adversary
+    return None
+
+
 def _clients(colluders: int) -> str:
     return "1 client colludes" if colluders == 1 else f"{colluders} clients collude"
 

@@ -150,12 +150,13 @@ class Agreement:
         if self.colluders < 0 or self.threshold <= self.colluders:
             raise InvalidParameter(
                 f"Expected a threshold above the number of colluders, got threshold={self.threshold} and "
-                f"colluders={self.colluders}: together they could open every secret."
+                f"colluders={self.colluders}: together they could open every secret. "
+                f"{self._numbers_for(len(self.roster))}"
             )
         if self.least < self.colluders + 2:
             raise InvalidParameter(
                 f"Expected least ≥ colluders + 2, got least={self.least} and colluders={self.colluders}: "
-                "a sum over one honest client is that client's vector."
+                f"a sum over one honest client is that client's vector. {self._numbers_for(len(self.roster))}"
             )
         if self.neighbours is None:
             return
@@ -210,6 +211,13 @@ class Agreement:
 
     def check_expected(self, cohort: int) -> None:
         """Whether clients will agree to rounds of this size, before one is begun."""
+        if max(self.least, self.threshold + 1) > len(self.roster):
+            raise InvalidParameter(
+                f"Expected least and threshold + 1 to be at most the number of clients, got "
+                f"least={self.least} and threshold={self.threshold} for {len(self.roster):,} of them: no sum "
+                "would ever be opened. "
+                f"{self._numbers_for(len(self.roster))} Nothing was sent."
+            )
         if self.adversary is Adversary.LYING and not self.quorum.holds(cohort, self.colluders):
             raise InvalidParameter(
                 f"Expected least and threshold that hold against a lying server, got least={self.least} and "

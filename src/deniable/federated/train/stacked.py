@@ -2,9 +2,11 @@
 
 Every stack has five places and every batch the same number of rows; what a client lacks
 is filled with zeros of weight zero. So what is computed for one client has the same
-shapes whoever its companions are, and does not depend on them. All memory but that of the
-activations is taken once and used again by the next stack: fresh memory costs more than
-the arithmetic on it.
+shapes whoever its companions are. A client whose rows are used up while others still have
+some is put aside until the epoch ends: steps of weight zero are no steps only as long as
+its numbers are finite (0 · ∞ is no number), and how many there are is told by its
+companions. All memory but that of the activations is taken once and used again by the
+next stack: fresh memory costs more than the arithmetic on it.
 """
 
 from __future__ import annotations
@@ -172,10 +174,42 @@ class StackWeights:
         for part, pull in zip(self.parts, pulls, strict=False):
             part.sub_(pull)
 
+    def copy_of(self, place: int) -> list[Tensor]:
+        """The weights of one place as they are now."""
+        return [part[place].clone() for part in self.parts]
+
+    def put_back(self, place: int, weights: list[Tensor]) -> None:
+        for part, value in zip(self.parts, weights, strict=True):
+            part[place] = value
+
     def moved(self, place: int) -> Tensor:
         """How far the weights of one place are from where they began, as a flat vector."""
         pairs = zip(self.parts, self.origin, strict=True)
         return torch.cat([(part[place] - value).view(-1) for part, value in pairs])
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One pass of a stack: how many rows each client has in it, and the weights of those that have used
+    theirs up."""
+
+    weights: StackWeights
+    rows: list[int]
+    aside: dict[int, list[Tensor]] = field(default_factory=dict)
+
+    @property
+    def longest(self) -> int:
+        return max(self.rows)
+
+    def put_aside(self, first: int) -> None:
+        """Before the batch that begins at row `first`: whoever has no row in it is done."""
+        for place, count in enumerate(self.rows):
+            if count <= first and place not in self.aside:
+                self.aside[place] = self.weights.copy_of(place)
+
+    def end(self) -> None:
+        for place, weights in self.aside.items():
+            self.weights.put_back(place, weights)
 
 
 @dataclass(frozen=True)
@@ -216,28 +250,26 @@ class Stacked:
         )
         weights.begin()
         for orders in zip(*(pupil.orders(recipe) for pupil in pupils), strict=True):
-            longest = max(map(len, orders))
-            for first in range(0, longest, rows_at_once):
+            epoch = Epoch(weights, [len(order) for order in orders])
+            for first in range(0, epoch.longest, rows_at_once):
                 self._lay_out(room.lesson, pupils, [order[first:] for order in orders], size, recipe)
-                self._take_steps(room, weights, pupils, recipe, size, min(rows_at_once, longest - first))
+                self._take_steps(room, epoch, pupils, recipe, range(first, first + rows_at_once, size))
+            epoch.end()
         return [weights.moved(place) for place in range(len(pupils))]
 
     def _take_steps(
-        self,
-        room: Room,
-        weights: StackWeights,
-        pupils: list[Pupil],
-        recipe: LocalRecipe,
-        size: int,
-        rows: int,
+        self, room: Room, epoch: Epoch, pupils: list[Pupil], recipe: LocalRecipe, begins: range
     ) -> None:
-        """A step for each batch of the lesson, until somebody waits no longer."""
-        for batch in room.lesson.batches(size, rows):
+        """A step for each batch of the lesson, by the row at which it begins, until somebody waits no
+        longer."""
+        rows = min(len(begins) * begins.step, epoch.longest - begins.start)
+        for first, batch in zip(begins, room.lesson.batches(begins.step, rows), strict=False):
             for pupil in pupils:
                 pupil.go_on()
-            pulls = weights.pulls(batch.share, recipe)
+            epoch.put_aside(first)
+            pulls = epoch.weights.pulls(batch.share, recipe)
             _step(room.chain, batch)
-            weights.take_off(pulls)
+            epoch.weights.take_off(pulls)
 
     def _room(self, start: Tensor, width: int, rows: int) -> Room:
         """Taken once, and kept: one for each kind of number, width of a stack and length of a lesson, the
