@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.nn.modules.module import register_module_forward_hook
+from torch.nn.modules.module import register_module_forward_hook, register_module_full_backward_hook
 from torch.nn.utils import parametrize
 
 from deniable.accounting.radius.robustness import ROUNDED
@@ -262,6 +264,55 @@ def test_a_global_hook_closes_the_bank() -> None:
     finally:
         handle.remove()
     assert len(certify_with_bank(smoothed, pictures("linear"), PLAN)) == 6
+
+
+def test_the_flag_that_a_removed_backward_hook_leaves_does_not_close_the_bank() -> None:
+    register_module_full_backward_hook(lambda *said: None).remove()
+    smoothed = Smoothed(network("linear"), Gaussian(0.5), classes=4, batch=50, rng=SeededRandom(1))
+    assert len(certify_with_bank(smoothed, pictures("linear"), PLAN)) == 6
+
+
+@pytest.mark.parametrize("rows", [4000, 1000])
+def test_a_network_of_linear_layers_alone_votes_as_without_a_bank(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is left to run behind the bank, so that its scores are the room that the next rows overwrite."""
+    torch.manual_seed(3)
+    smoothed = Smoothed(nn.Sequential(nn.Linear(64, 4)), Gaussian(0.5), classes=4, rng=SeededRandom(1))
+    votes = []
+    for rng in (SeededRandom(7), SeededRandom(7)):
+        monkeypatch.setattr(bank, "ROWS", rows)
+        votes.append(
+            [
+                one.votes.counts
+                for one in certify_with_bank(replace(smoothed, rng=rng), pictures("linear"), PLAN)
+            ]
+        )
+        rows = 4050
+    assert votes[0] == votes[1]
+
+
+def test_a_failed_recording_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    smoothed = Smoothed(network("linear"), Gaussian(0.5), classes=4, batch=50)
+    with caplog.at_level(logging.ERROR), pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        smoothed.certify(np.zeros(63, np.float32), PLAN)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("size", [1e6, 1e38])
+def test_noise_that_is_rounded_away_beside_the_input_is_refused(size: float) -> None:
+    """At 1e6 32-bit floats are .06 apart: noise of .25 has few values there, at 1e38 a single one."""
+    smoothed = Smoothed(network("linear"), Gaussian(0.25), classes=4, batch=50)
+    images = pictures("linear")
+    images[2, 5] = size
+    for door in (
+        lambda: certify_with_bank(smoothed, images, PLAN),
+        lambda: smoothed.certify(images[2], PLAN),
+    ):
+        with pytest.raises(InvalidParameter, match="Expected noise that float32 can hold beside numbers"):
+            door()
+    with pytest.raises(InvalidParameter, match="without masked numbers"):
+        smoothed.certify(np.ma.masked_array(pictures("linear")[0], np.arange(64) < 3), PLAN)
 
 
 def test_the_two_parts_are_compared_with_the_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ PIXELS = np.array([0, 9], np.uint8)
 
 
 def certificate(noise: InputNoise, x: Any, edge: float, plan: Sampling | None = None) -> RadiusCertificate:
-    smoothed = Smoothed(wall(edge), noise, classes=2, batch=200, rng=SeededRandom(5))
+    smoothed = Smoothed(wall(edge), noise, classes=2, batch=1 if noise.integer else 200, rng=SeededRandom(5))
     return smoothed.certificate(x, smoothed.certify(x, plan or Sampling(choosing=20, samples=400)))
 
 

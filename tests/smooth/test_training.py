@@ -57,7 +57,7 @@ def mean_radius(network: nn.Module, noise: InputNoise) -> float:
 
 def test_noise_in_training_pays_and_so_do_its_refinements(digits: nn.Sequential) -> None:
     noise = Gaussian(0.25)
-    silent = mean_radius(learnt(Gaussian(1e-6)), noise)
+    silent = mean_radius(learnt(Gaussian(1e-4)), noise)
     noisy = mean_radius(digits, noise)
     assert noisy > silent + 0.02
     for method in (TrainingMethod.CONSISTENCY, TrainingMethod.ADVERSARIAL):

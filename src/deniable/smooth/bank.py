@@ -14,7 +14,7 @@ another process or used again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,7 +30,7 @@ from deniable.randomness import SecureRandom
 from deniable.smooth.decision import OPEN, Sampling, StoppingRule
 from deniable.smooth.draws import noise_of, read_input
 from deniable.smooth.models.classifiers import labels
-from deniable.smooth.models.isolation import differ
+from deniable.smooth.models.isolation import SpotChecks, differ, find_slack
 from deniable.smooth.models.modules import ModuleClassifier, to_numpy
 from deniable.smooth.models.protocol import Outputs
 from deniable.smooth.smoothed import Certified, Smoothed, Watch, certified_from, stages, watched
@@ -54,7 +54,7 @@ MEMORY = 2**28
 """Bytes that a bank may take by default."""
 TRIED, TRIED_INPUTS = 64, 8
 """Noisy copies, of so many inputs, on which the two parts are compared with the model."""
-ROWS = 512
+ROWS = 1024
 """Noisy copies that the later layers see at a time: few enough to stay in the processor's cache."""
 
 
@@ -125,7 +125,8 @@ def _is_changed(module: nn.Module) -> bool:
 
 
 def _has_global_hooks() -> bool:
-    return any(value for name, value in vars(module_hooks).items() if name.startswith("_global_") and value)
+    hooks = [value for name, value in vars(module_hooks).items() if name.startswith("_global_")]
+    return any(len(value) for value in hooks if isinstance(value, Mapping))  # a flag stays when hooks go
 
 
 @dataclass
@@ -155,9 +156,11 @@ class _Run:
         self.origin = self._affine(torch.zeros_like(inputs[:1]))
         self.images = torch.cat([self._affine(inputs[i : i + ROWS]) for i in range(0, len(inputs), ROWS)])
         self.room = torch.empty((ROWS, *self.origin.shape[1:]), device=self.device, dtype=self.origin.dtype)
-        self.copies = self.rest.copies_apart(self.images[:1])
-        if self.copies is None:
-            self.poll = replace(self.poll, isolation=Isolation.SEEN)
+        self.later, isolation = self.rest.rowwise_scores(self.images[:1])
+        self.checks = None
+        if isolation is Isolation.SEEN:
+            self.poll = replace(self.poll, isolation=isolation)
+            self.checks = SpotChecks(self.rest.outputs)
         empty = np.zeros(model.classes + 1, np.int64)
         self.tallies = [_Tally(empty, empty) for _ in points]
         self._compare_with_model()
@@ -175,8 +178,8 @@ class _Run:
 
     def answers(self) -> list[Certified]:
         about = [self.smoothed.circumstances(point, self.poll, bank=True) for point in self.points]
-        self.smoothed.check_unchanged(about[0])
         self.poll.ask_again()
+        self.smoothed.check_unchanged(about[0])
         return [
             certified_from(self.rule, tally.choosing, tally.counts, circumstances)
             for tally, circumstances in zip(self.tallies, about, strict=True)
@@ -189,7 +192,7 @@ class _Run:
             bank = self._affine(torch.from_numpy(self.smoothed.fed(noise))) - self.origin
         for i in np.unique(np.linspace(0, len(self.points) - 1, TRIED_INPUTS).astype(int)):
             scores = self.poll.evaluate(self.smoothed.fed(self.points[i] + noise))
-            if differ(self._scores(bank, self.images[i]), scores):
+            if differ(self._scores(bank, self.images[i]), scores, find_slack(scores)):
                 raise InvalidParameter(
                     "With a noise bank this network gives other scores than without: its first layers are "
                     "not affine in use. Nothing was certified. Certify without a bank."
@@ -206,23 +209,27 @@ class _Run:
     def _vote(self, bank: torch.Tensor, watch: Watch | None) -> None:
         going = [i for i, tally in enumerate(self.tallies) if not tally.done]
         for i in watched(going, "Certifying", watch):
-            parts = [self._labels(bank[j : j + ROWS], self.images[i]) for j in range(0, len(bank), ROWS)]
-            self._count(self.tallies[i], np.concatenate(parts))
-
-    def _labels(self, rows: torch.Tensor, image: torch.Tensor) -> Integers:
-        return labels(self._scores(rows, image), len(rows), self.smoothed.model.classes)
+            parts = [
+                self._scores(bank[j : j + ROWS], self.images[i]).copy()  # it may be the room itself
+                for j in range(0, len(bank), ROWS)
+            ]
+            votes = labels(np.concatenate(parts), len(bank), self.smoothed.model.classes)
+            self._count(self.tallies[i], votes)
 
     @torch.inference_mode()
     def _scores(self, rows: torch.Tensor, image: torch.Tensor) -> Outputs:
         noisy = torch.add(rows, image, out=self.room[: len(rows)])
-        if self.copies is None:
-            return to_numpy(self.rest.scores(noisy))
-        return to_numpy(self.rest.separate_scores(noisy, self.copies))
+        if self.checks is None:
+            return to_numpy(self.later(noisy))
+        batch = noisy.cpu().numpy().copy()
+        scores = to_numpy(self.later(noisy))
+        self.checks.look(batch, scores)
+        return scores
 
-    def _count(self, tally: _Tally, voted: Integers) -> None:
+    def _count(self, tally: _Tally, votes: Integers) -> None:
         choose = self.rule.plan.choosing - int(tally.choosing.sum())
-        tally.choosing = tally.choosing + self.smoothed.tally(voted[:choose])
-        tally.counts = tally.counts + self.smoothed.tally(voted[choose:])
+        tally.choosing = tally.choosing + self.smoothed.tally(votes[:choose])
+        tally.counts = tally.counts + self.smoothed.tally(votes[choose:])
 
     def _affine(self, batch: torch.Tensor) -> torch.Tensor:
         return self.front.scores(batch.to(self.device))

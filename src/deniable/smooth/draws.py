@@ -37,6 +37,8 @@ LARGEST = 2**30
 """Whole numbers: with noise of `WIDEST` steps they stay within 32 bits, but for a chance of e^−1000."""
 REACH = 2**10
 """Continuous noise is never drawn so many times its width away: its samplers have 53 random bits."""
+STEPS = 64
+"""Numbers of the input's type within one width of continuous noise, at least; of fewer it is rounded away."""
 _NOTHING = "Nothing was certified."
 
 
@@ -79,6 +81,8 @@ def read_input(noise: InputNoise, x: Any) -> Array:
         if not _has_numpy_type(x):
             raise InvalidParameter(f"Expected numbers of a type that NumPy has, got {x.dtype}. {_NOTHING}")
         x = x.numpy()
+    if np.ma.is_masked(x):
+        raise InvalidParameter(f"Expected an input without masked numbers. {_NOTHING}")
     point = np.array(x, order="C")
     check_input(noise, point)
     return point
@@ -130,7 +134,8 @@ def _check_floats(noise: InputNoise, x: Array) -> None:
     """Noise must be finite in the type of the input, and not vanish in it."""
     limits, width = np.finfo(x.dtype), _width(noise)
     farthest = float(np.abs(x).max()) + REACH * width
-    if not (farthest <= float(limits.max) and width >= float(limits.tiny) / float(limits.eps)):
+    step = max(float(np.spacing(np.abs(x).max())), float(limits.tiny) / float(limits.eps) / STEPS)
+    if not (farthest <= float(limits.max) and width >= STEPS * step):
         raise InvalidParameter(
             f"Expected noise that {x.dtype} can hold beside numbers up to {float(np.abs(x).max()):g}, got "
             f"{noise}. {_NOTHING}"

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from deniable.accounting.radius.input_noise import InputNoise
 from deniable.accounting.radius.robustness import (
     Evaluation,
+    Isolation,
     RadiusCertificate,
     Votes,
     certify_radius,
@@ -36,8 +37,8 @@ from deniable.smooth.decision import NO, OPEN, YES, Sampling, StoppingRule
 from deniable.smooth.draws import noisy_copies, read_input
 from deniable.smooth.models.classifiers import adapt, labels
 from deniable.smooth.models.digests import digest_array
-from deniable.smooth.models.isolation import Poll, examine
-from deniable.smooth.models.protocol import Classifier, Evaluate
+from deniable.smooth.models.isolation import Poll, SpotChecks, examine
+from deniable.smooth.models.protocol import Classifier
 from deniable.smooth.planner import looks_for
 
 Array = NDArray[Any]
@@ -96,8 +97,8 @@ class Smoothed:
 
     `norm` is the norm of radii, left out: the noise's own. Whole-number inputs are divided by `scale` before
     the classifier sees them. Copies are evaluated `batch` at a time, always exactly so many, so that every
-    noisy input is evaluated in one way. `rng` is for tests: left out, noise comes from the operating system's
-    randomness.
+    noisy input is evaluated in one way; with `batch=1` each is a call of its own. `rng` is for tests: left
+    out, noise comes from the operating system's randomness.
 
     Before it votes, the classifier must show that it answers each input on its own (`isolation`): one that
     mixes its batch, remembers earlier calls or answers at random is refused.
@@ -157,9 +158,9 @@ class Smoothed:
         rule = self.rule(sampling or Sampling(), point.size)
         poll = self.poll(point)
         circumstances = self.circumstances(point, poll)
-        answer = self.decide(self._votings(point, stages(rule), poll.evaluate), rule, circumstances)
-        self.check_unchanged(circumstances)
+        answer = self.decide(self._votings(point, stages(rule), poll), rule, circumstances)
         poll.ask_again()  # what no digest reaches, such as a file or a clock, may have changed it
+        self.check_unchanged(circumstances)
         return answer
 
     def certify_all(
@@ -253,7 +254,7 @@ class Smoothed:
         if poll is None:
             draw = noisy_copies(self.noise, point, SecureRandom())
             companions = np.random.default_rng()
-            poll = examine(self.model, lambda n: self.fed(draw(n)), max(self.batch, 2), companions)
+            poll = examine(self.model, lambda n: self.fed(draw(n)), self.batch, companions)
             polls[*kind, poll.model] = poll  # the first answers may have filled a cache
         return poll
 
@@ -265,22 +266,31 @@ class Smoothed:
 
     def _ballots(self, x: ArrayLike, samples: int) -> Integers:
         point = read_input(self.noise, x)
-        return self.tally(next(self._votings(point, [samples], self.poll(point).evaluate)))
+        return self.tally(next(self._votings(point, [samples], self.poll(point))))
 
-    def _votings(self, x: Array, sizes: Sequence[int], evaluate: Evaluate) -> Votings:
+    def _votings(self, x: Array, sizes: Sequence[int], poll: Poll) -> Votings:
         """Labels of fresh noisy copies, for each of `sizes` in turn."""
         draw = noisy_copies(self.noise, x, self.rng)
+        checks = None
+        if poll.isolation is Isolation.SEEN:
+            checks = SpotChecks(self.model.outputs)
         for size in sizes:
             parts = [
-                self._labels(draw(min(self.batch, size - i)), evaluate) for i in range(0, size, self.batch)
+                self._labels(draw(min(self.batch, size - i)), poll, checks)
+                for i in range(0, size, self.batch)
             ]
             yield np.concatenate(parts)
 
-    def _labels(self, copies: Array, evaluate: Evaluate) -> Integers:
+    def _labels(self, copies: Array, poll: Poll, checks: SpotChecks | None) -> Integers:
         rows = len(copies)
         if rows < self.batch:  # one way of evaluation: the batch is always of one size
             copies = np.concatenate([copies, np.repeat(copies[-1:], self.batch - rows, axis=0)])
-        return labels(evaluate(self.fed(copies)), len(copies), self.model.classes)[:rows]
+        batch = self.fed(copies)
+        outputs = poll.evaluate(batch.copy() if checks else batch)  # a classifier may write into it
+        votes = labels(outputs, len(copies), self.model.classes)[:rows]
+        if checks is not None:
+            checks.look(batch[:rows], outputs[:rows])
+        return votes
 
     def fed(self, copies: Array) -> Array:
         """Whole numbers as the classifier wants them: 32-bit floats, divided by `scale`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
@@ -22,7 +23,7 @@ from deniable.accounting.radius.robustness import (
     RadiusCertificate,
     verify_radius,
 )
-from deniable.errors import InvalidParameter
+from deniable.errors import InvalidCertificate, InvalidParameter
 from deniable.randomness import SeededRandom
 from deniable.smooth import (
     Ablation,
@@ -223,7 +224,7 @@ def test_the_symmetric_mixer_that_was_certified_as_exact_is_refused() -> None:
         centre = np.repeat(batch.mean(axis=0, keepdims=True), len(batch), axis=0)
         return np.stack([centre[:, 0], np.full(len(batch), 36.0)], axis=1)
 
-    with pytest.raises(InvalidParameter, match="does not answer each input on its own"):
+    with pytest.raises(InvalidParameter, match="Nothing was certified"):
         certify(mean, IntegerGaussian(16), batch=200)
 
 
@@ -330,19 +331,32 @@ def test_a_sound_classifier_is_certified_and_its_isolation_is_named(name: str, n
         assert all(part.training for part in model.modules())
 
 
-@pytest.mark.parametrize("name", ["perceptron", "a wall"])
-def test_the_certificate_says_whether_it_is_proved_or_seen(name: str) -> None:
-    make, isolation = SOUND[name]
-    written = certify(make(), IntegerGaussian(4))
+@pytest.mark.parametrize(
+    ("name", "batch", "isolation"),
+    [
+        ("perceptron", 40, Isolation.PROVED),
+        ("perceptron", 1, Isolation.PROVED),
+        ("a wall", 40, Isolation.SEEN),
+        ("a wall", 1, Isolation.ALONE),
+    ],
+)
+def test_the_certificate_says_what_is_known_and_only_what_is_apart_is_exact(
+    name: str, batch: int, isolation: Isolation
+) -> None:
+    written = certify(SOUND[name][0](), IntegerGaussian(4), batch=batch)
     again = RadiusCertificate.from_json(written.to_json())
     assert again == written
     assert verify_radius(again) >= written.radius
     assert again.evaluation.isolation is isolation
-    assert written.precision == EXACT
+    assert (written.precision == EXACT) == (isolation is not Isolation.SEEN)
+    if isolation is Isolation.SEEN:  # what was only seen cannot be passed off as exact
+        claimed = written.to_dict() | {"precision": EXACT}
+        with pytest.raises(InvalidCertificate, match="do not follow"):
+            RadiusCertificate.from_json(json.dumps(claimed))
     assert ("seen, not proved" in " ".join(written.assumptions)) == (isolation is Isolation.SEEN)
 
 
-def test_votes_under_vmap_never_see_another_input() -> None:
+def test_a_recorded_program_votes_and_the_code_of_the_network_does_not_run() -> None:
     """Even a network that mixes only where a trial cannot look has votes of one input each."""
     shapes: SimpleQueue[tuple[int, ...]] = SimpleQueue()
 
@@ -356,7 +370,40 @@ def test_votes_under_vmap_never_see_another_input() -> None:
     while not shapes.empty():
         shapes.get()
     smoothed.certify(POINT, PLAN)
-    assert {shapes.get() for _ in range(shapes.qsize())} == {(1, 4)}
+    assert [shapes.get() for _ in range(shapes.qsize())] == [(50, 4)]  # the trial is asked again, no more
+
+
+def test_a_network_that_mixes_only_what_votes_is_found_while_it_votes() -> None:
+    """Every trial is a batch of noise that is asked about twice; this one mixes batches that it meets first,
+    and keeps what it met where no digest reaches."""
+    told = set()
+    meet = (lambda known: lambda key: key in known or known.add(key))(told)
+    quiet = iter(range(60)).__next__
+
+    def mixing(batch: NDArray[Any]) -> NDArray[Any]:
+        met = len(batch) == 1 or meet(batch.tobytes())
+        try:
+            quiet()
+        except StopIteration:
+            return batch[:, :2] if met else batch[:, :2] - batch[:, :2].mean(axis=0)
+        return batch[:, :2]
+
+    smoothed = Smoothed(_Unreachable(mixing), Gaussian(4), classes=2, batch=8, rng=SeededRandom(1))
+    with pytest.raises(InvalidParameter, match="Nothing was certified"):
+        smoothed.certify(POINT, PLAN)
+
+
+class _Unreachable:
+    """A function whose state no digest sees."""
+
+    def __init__(self, function: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
+        self.function = function
+
+    def __call__(self, batch: NDArray[Any]) -> NDArray[Any]:
+        return self.function(batch)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return (_Unreachable, ())
 
 
 def test_several_releases_are_examined_side_by_side() -> None:
