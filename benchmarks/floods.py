@@ -55,6 +55,11 @@ OWNER = Caller("olga", frozenset({Role.OWNER}))
 SECONDS, PAUSE, THREADS = 4.0, 0.01, 16
 LONG = "SELECT COUNT(*) FROM visits WHERE " + " OR ".join(f"age = {i % 100} + nothing" for i in range(2600))
 
+FULL = "SELECT COUNT(*) FROM visits WHERE " + " OR ".join(
+    f"age = {i % 100} + {'nothing' * 4}" for i in range(1300)
+)
+"""Two texts of 57 and 64 kB: of twice as many words as may be, and of as many."""
+
 
 def settings(folder: Path) -> Settings:
     loopback = Address("127.0.0.1", 0)
@@ -119,13 +124,17 @@ def bad_tokens(target: Target, number: int) -> None:
     target.post("/v1/datasets/visits/preview", {"sql": "SELECT 1", "epsilon": 1}, f"dnb_{number:012}_nothing")
 
 
-def refused_texts(target: Target, number: int) -> None:
+def refused_texts(target: Target, number: int, sql: str = LONG) -> None:
     host, _, port = target.wire.rpartition(":")
     place = f"host={host} port={port} dbname=visits user=ada password={target.token}"
     with psycopg.connect(place, autocommit=True) as connection:
         for _ in range(20):
             with contextlib.suppress(psycopg.Error):
-                connection.execute(LONG.encode())
+                connection.execute(sql.encode())
+
+
+def refused_full_texts(target: Target, number: int) -> None:
+    refused_texts(target, number, FULL)
 
 
 def refused_previews(target: Target, number: int) -> None:
@@ -184,7 +193,7 @@ def upgrades(target: Target, number: int) -> None:
 
 
 FLOODS: tuple[Callable[[Target, int], None], ...] = (
-    logins, bad_tokens, refused_texts, refused_previews, parallel_requests, large_bodies, silent_sockets,
+    logins, bad_tokens, refused_texts, refused_full_texts, refused_previews, parallel_requests, large_bodies, silent_sockets,
     slow_heads_and_bodies, tiny_chunks, cancels, upgrades,
 )  # fmt: skip
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from enum import StrEnum
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from deniable.server.data.declaration import Declaration
 from deniable.server.people.logins import AT_THE_SHELL
 from deniable.server.people.membership import LoginOutcome
 from deniable.server.people.rights import Caller, Right, Role
+from deniable.server.people.roster import Roster
 from deniable.server.people.secrets import digest
 from deniable.server.questions import Question
 from deniable.server.service import Service
@@ -27,14 +29,16 @@ from tests.server.hospital import settings
 SCHEMA = "tables: {t: {unit: who, columns: {who: integer, x: {type: integer, bounds: [0, 9]}}}}"
 PROPOSALS = "SELECT id, act, about, person, terms FROM proposals"
 UNIT = Unit.column("who", max_rows=1)
+MORE = Declaration.of("more", {"t": "more.csv"}, SCHEMA, UNIT, Budget(1_000_000, 1e-6))
 PASSWORD = "correct horse battery"
-MIA, OLGA, ADA = "mia", "olga", "ada"
+MIA, OLGA, ADA, EVA = "mia", "olga", "ada", "eva"
 PUPPETS = ("pia", "pim")
 """Whom she makes up. Two are enough for one to act on the other; they are told apart by nothing but their names."""
 SUBJECTS = {name: f"subject of {name}" for name in PUPPETS} | {
     OLGA: "evil olga",
     ADA: "evil ada",
     MIA: "evil mia",
+    EVA: "evil eva",
 }
 """Accounts at the provider that are hers."""
 
@@ -189,8 +193,17 @@ class Bench:
         return {name for name, roles in rows if Role.OWNER in roles.split()}
 
 
+class Eva(StrEnum):
+    """A third owner, who has a password of her own, and whom the first one linked to an account of hers while no
+    second person was asked for."""
+
+    NOBODY = "there is none"
+    LINKED = "she is an owner"
+    AWAY = "she was sent away"
+
+
 @contextmanager
-def bench(folder: Path) -> Iterator[Bench]:
+def bench(folder: Path, eva: Eva = Eva.NOBODY) -> Iterator[Bench]:
     """Two owners whom the operator let in, each with data of her own; an analyst with a part of both, who
     is away: every act that would let her in is open in every state."""
     (folder / "data").mkdir(exist_ok=True)
@@ -211,8 +224,15 @@ def bench(folder: Path) -> Iterator[Bench]:
             caller = Caller(owner, frozenset({Role.OWNER}))
             service.grant(caller, name, ADA, Budget(0.5, 1e-7))
         service.roster.change("operator", ADA, disabled=True)
+        if eva is not Eva.NOBODY:
+            service.roster.add("operator", EVA, ["owner"], consent=AT_THE_SHELL)
+            Roster(service.state, service.key, session_seconds=60).link(MIA, EVA, SUBJECTS[EVA])
+            service.roster.change("operator", EVA, disabled=eva is Eva.AWAY)
+        # Whether a source can be opened is no guard of these: it only takes long.
+        vars(service.shelf)["check"] = lambda declaration: {}
         made.known.passwords[MIA] = first
         made.come_in(MIA)
+        made.learn(Act(MIA, "come in"), None)
         yield made
     finally:
         service.close()
@@ -264,6 +284,7 @@ def _data_acts(who: str, people: list[str]) -> Iterator[Act]:
         for analyst in (None, ADA) if data == "mine" else (None,):
             yield Act(who, "raise_limit", (data, analyst, Budget(1_000_000, 1e-6), "more"))
         yield Act(who, "unfreeze", (data, None, "more"))
+    yield Act(who, "register", (MORE,))
     question = Question.of("SELECT COUNT(*) FROM t", epsilon="0.1")
     yield Act(who, "ask", ("hers", question))
     yield Act(who, "grant", ("hers", who, Budget(0.5, 1e-7)))
@@ -304,14 +325,17 @@ class Search:
     seen: set[Any] = field(default_factory=set)
     kinds: set[str] = field(default_factory=set)
 
-    def run(self, depth: int) -> list[int]:
-        """How many new states each level has."""
+    def run(self, depth: int, *, agree_last: bool = False) -> list[int]:
+        """How many new states each level has. With `agree_last` every consent is tried after the last act too."""
         start = self.bench.protected(), self.bench.owners()
         level, sizes = [self.bench.save()], []
         self.seen.add(canonical(self.bench))
         for left in reversed(range(depth)):
-            level = [world for before in level for world in self._after(before, start, agree=left > 0)]
+            level = [world for before in level for world in self._after(before, start, agree=bool(left))]
             sizes.append(len(level))
+        for world in level if agree_last else ():
+            self.bench.load(world)
+            self._agree(self.bench.callers())
         return sizes
 
     def _after(self, world: World, start: Any, *, agree: bool) -> Iterator[World]:

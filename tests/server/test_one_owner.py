@@ -14,18 +14,18 @@ from deniable import server
 from deniable.cli import serve
 from deniable.errors import Forbidden
 from deniable.server.people.roster import Roster
-from tests.server.one_owner import Act, Search, acts, bench
+from tests.server.one_owner import EVA, Act, Eva, Search, acts, bench
 
 SOURCE = Path(inspect.getfile(server)).parent
 DOORS = ("http", "console", "wire")
 
 SEARCHED = {
     "membership.add", "membership.change", "membership.reset", "membership.link", "membership.end_sessions",
-    "set_version", "hand_over", "raise_limit", "unfreeze", "grant", "freeze", "ask", "agree",
+    "set_version", "hand_over", "raise_limit", "unfreeze", "grant", "freeze", "ask", "register",
+    "agree",
 }  # fmt: skip
 """What the search does in every state."""
 BESIDE = {
-    "register": "a proposal like the others; opening a source is slow, so the search leaves it out",
     "drop": "takes a proposal away; more of them never help less",
     "roster.login": "done at once for whatever password is known",
     "roster.set_password": "done at once for whatever one-time password is known",
@@ -74,6 +74,15 @@ def test_six_acts_of_one_owner_leave_limits_and_others_data_as_they_were(tmp_pat
         sizes = search.run(6)
         assert search.kinds | {"agree"} == SEARCHED
         assert sum(sizes) > 150  # it went somewhere
+
+
+@pytest.mark.parametrize("eva", [Eva.LINKED, Eva.AWAY])
+def test_an_owner_whom_she_can_be_or_could_let_in_again_helps_her_to_nothing(
+    tmp_path: Path, eva: Eva
+) -> None:
+    with bench(tmp_path, eva) as made:
+        assert (EVA in made.known.sessions) is (eva is Eva.LINKED)
+        Search(made).run(1, agree_last=True)
 
 
 @pytest.mark.soak

@@ -116,6 +116,11 @@ def test_a_token_makes_no_token(roster: Roster) -> None:
 
 # ------------------------------------------------------------------------------------------------ a second person
 
+
+def an_owner(name: str) -> Caller:
+    return Caller(name, frozenset({Role.OWNER}))
+
+
 OLD = """
 CREATE TABLE people (name TEXT PRIMARY KEY, roles TEXT NOT NULL, password TEXT, one_time BOOLEAN NOT NULL,
   disabled BOOLEAN NOT NULL, created FLOAT NOT NULL);
@@ -137,17 +142,20 @@ def test_a_state_of_0_2_0_opens_and_an_owner_whom_another_made_alone_is_no_secon
             acts.record(connection, KEY, by, "add person", name, "roles: owner")
     roster, proposals = Roster(state, KEY, session_seconds=60, second_person=True), Proposals(state, KEY)
     with pytest.raises(Forbidden, match="earlier version"):
-        proposals.agree("zoe", "p1")
-    number = proposals.add("olga", "unfreeze", "visits", "looked", {})
+        proposals.agree(an_owner("zoe"), "p1")
+    number = proposals.add(an_owner("olga"), "unfreeze", "visits", "looked", {})
     with pytest.raises(Forbidden, match="may be in one hand"):
-        proposals.agree("otto", number)
+        proposals.agree(an_owner("otto"), number)
     roster.reset("operator", "otto", consent=AT_THE_SHELL)
     with pytest.raises(Forbidden, match="after this was proposed"):
-        proposals.agree("otto", number)
+        proposals.agree(an_owner("otto"), number)
     assert (
-        proposals.agree("otto", proposals.add("olga", "unfreeze", "visits", "looked", {}))[1].person == "otto"
+        proposals.agree(
+            an_owner("otto"), proposals.add(an_owner("olga"), "unfreeze", "visits", "looked", {})
+        )[1].person
+        == "otto"
     )
-    assert proposals.agree("zoe", number)[0].about == "visits"
+    assert proposals.agree(an_owner("zoe"), number)[0].about == "visits"
     state.close()
 
 
@@ -158,20 +166,20 @@ def test_what_was_proposed_by_a_login_that_was_taken_away_counts_no_more(state: 
         alone.add("operator", name, ["owner"], consent=AT_THE_SHELL)
     alone.reset("olga", "otto")
     proposals = Proposals(state, KEY)
-    number = proposals.add("otto", "unfreeze", "visits", "looked", {})
+    number = proposals.add(an_owner("otto"), "unfreeze", "visits", "looked", {})
     alone.reset("operator", "otto", consent=AT_THE_SHELL)
-    with pytest.raises(Forbidden, match="otto was given a new login"):
-        proposals.agree("olga", number)
+    with pytest.raises(Forbidden, match="The login of otto changed"):
+        proposals.agree(an_owner("olga"), number)
 
 
 def test_one_who_became_an_owner_later_does_not_count_for_what_was_proposed_before(state: State) -> None:
     roster, proposals = Roster(state, KEY, session_seconds=60, second_person=True), Proposals(state, KEY)
     for name in ("olga", "otto"):
         roster.add("operator", name, ["owner"], consent=AT_THE_SHELL)
-    number = proposals.add("olga", "unfreeze", "visits", "looked", {})
+    number = proposals.add(an_owner("olga"), "unfreeze", "visits", "looked", {})
     roster.add("olga", "zoe", ["owner"], consent=Consent("otto"))
     with pytest.raises(Forbidden, match="after this was proposed"):
-        proposals.agree("zoe", number)
+        proposals.agree(an_owner("zoe"), number)
     roster.change("olga", "otto", disabled=True)
     with pytest.raises(ConsentNeeded):
         roster.change("olga", "otto", disabled=False)
@@ -191,11 +199,61 @@ def test_a_link_that_one_owner_gave_is_in_her_hand_until_it_is_gone(state: State
     token = alone.new_token(session[1], "x", ["manage"], 60)
     proposals = Proposals(state, KEY)
     with pytest.raises(Forbidden, match="one hand"):
-        proposals.agree("otto", proposals.add("olga", "unfreeze", "visits", "looked", {}))
+        proposals.agree(an_owner("otto"), proposals.add(an_owner("olga"), "unfreeze", "visits", "looked", {}))
     alone.link("otto", "otto", None)
     with pytest.raises(NotLoggedIn):
         alone.token(token.text)
-    proposals.agree("otto", proposals.add("olga", "unfreeze", "visits", "looked", {}))
+    proposals.agree(an_owner("otto"), proposals.add(an_owner("olga"), "unfreeze", "visits", "looked", {}))
+
+
+def test_what_was_proposed_by_a_link_that_is_gone_counts_no_more(state: State) -> None:
+    """She came in as another owner by a link of hers, proposed, took the link away, and agrees as herself."""
+    alone = Roster(state, KEY, session_seconds=60)
+    for name in ("olga", "otto"):
+        alone.add("operator", name, ["owner"], consent=AT_THE_SHELL)
+    alone.link("olga", "otto", "an account of olga's")
+    session = alone.known("an account of olga's")
+    assert session is not None
+    proposals = Proposals(state, KEY)
+    number = proposals.add(session[1], "unfreeze", "visits", "looked", {})
+    alone.link("olga", "otto", None)
+    with pytest.raises(Forbidden, match="The login of otto changed"):
+        proposals.agree(an_owner("olga"), number)
+
+
+@pytest.mark.parametrize("end", ["reset", "unlink", "end sessions", "disable"])
+def test_a_request_on_its_way_does_nothing_that_outlives_its_login(state: State, end: str) -> None:
+    """Who it is was looked up when the request came in; the login ends before it is done."""
+    roster, proposals = Roster(state, KEY, session_seconds=60), Proposals(state, KEY)
+    roster.add("operator", "olga", ["owner"], consent=AT_THE_SHELL)
+    number = proposals.add(an_owner("olga"), "unfreeze", "visits", "looked", {})
+    _, otto = settled(roster, "otto", "owner")
+    match end:
+        case "reset":
+            roster.reset("operator", "otto", consent=AT_THE_SHELL)
+        case "unlink":
+            roster.link("operator", "otto", None)
+        case "end sessions":
+            roster.end_all("operator", "otto")
+        case _:
+            roster.change("operator", "otto", disabled=True)
+    for act in (
+        lambda: proposals.add(otto, "unfreeze", "visits", "looked", {}),
+        lambda: proposals.agree(otto, number),
+        lambda: roster.new_token(otto, "x", ["ask"], 60),
+    ):
+        with pytest.raises(NotLoggedIn):
+            act()
+    assert [each.id for each in proposals.all()] == [number]
+    assert roster.tokens("otto") == []
+
+
+def test_a_token_that_was_revoked_meanwhile_proposes_nothing(roster: Roster, state: State) -> None:
+    _, otto = settled(roster, "otto", "owner")
+    by_token = roster.token(roster.new_token(otto, "x", ["manage"], 60).text)
+    roster.revoke(otto, by_token.token or "")
+    with pytest.raises(NotLoggedIn):
+        Proposals(state, KEY).add(by_token, "unfreeze", "visits", "looked", {})
 
 
 def test_a_wrong_password_and_an_unknown_name_say_the_same(roster: Roster) -> None:

@@ -138,7 +138,7 @@ class Service(Original):
             self.shelf.check(declaration)
             terms = {"declaration": declaration.to_json()}
             warning = self.warning(caller, declaration) or ""  # for the second person too
-            return self.proposals.add(caller.name, "register data", declaration.name, warning, terms)
+            return self.proposals.add(caller, "register data", declaration.name, warning, terms)
         self._register(caller.name, declaration)
         return None
 
@@ -180,7 +180,7 @@ class Service(Original):
         caller.need(Right.MANAGE)
         self._mine(caller, name)
         if self.settings.second_person:
-            return self.proposals.add(caller.name, "new version", name, "", {"version": version})
+            return self.proposals.add(caller, "new version", name, "", {"version": version})
         self._set_version(caller.name, name, version)
         return None
 
@@ -347,7 +347,7 @@ class Service(Original):
         if self.settings.second_person:
             account.standing().filter.raised(limit)  # a limit that is none is refused now
             pair = [str(Fraction(limit.epsilon)), str(Fraction(limit.delta))]
-            return self.proposals.add(caller.name, "raise limit", account.name, reason, {"limit": pair})
+            return self.proposals.add(caller, "raise limit", account.name, reason, {"limit": pair})
         self._raise(caller.name, account.name, limit, reason)
         return None
 
@@ -360,14 +360,14 @@ class Service(Original):
         far as it is still possible. The second half of a one-time password, where it gives one."""
         caller.need(Right.MANAGE)
         caller.need_session()
-        return self._agree(caller.name, number)
+        return self._agree(caller, number)
 
     def agree_at_the_shell(self, number: str) -> str | None:
         """The operator agrees, whom no owner can be: the way to a second owner where there is one."""
         return self._agree(None, number)
 
-    def _agree(self, person: str | None, number: str) -> str | None:
-        proposal, consent = self.proposals.agree(person, number)
+    def _agree(self, caller: Caller | None, number: str) -> str | None:
+        proposal, consent = self.proposals.agree(caller, number)
         owner, about, terms = proposal.person, proposal.about, proposal.terms
         if proposal.act in ACTS:
             return self.membership.perform(proposal, consent)
@@ -406,7 +406,7 @@ class Service(Original):
         caller.need(Right.MANAGE)
         account = self._managed(caller, name, analyst)
         if self.settings.second_person:
-            return self.proposals.add(caller.name, "unfreeze", account.name, _reason(reason), {})
+            return self.proposals.add(caller, "unfreeze", account.name, _reason(reason), {})
         self._unfreeze(caller.name, account.name, _reason(reason))
         return None
 
@@ -435,7 +435,7 @@ class Service(Original):
         self.shelf.version(name)
         self._check_handing(caller.name, name, to)
         if self.settings.second_person:
-            return self.proposals.add(caller.name, "hand over", name, "", {"to": to})
+            return self.proposals.add(caller, "hand over", name, "", {"to": to})
         self._hand_over(caller.name, name, to)
         return None
 

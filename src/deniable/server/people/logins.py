@@ -7,10 +7,13 @@ together (each has half of a one-time password), or the operator, went through n
 
 Claim: if a proposal and the consent to it come from people whose hands share nobody, no single person made
 both. Proof: whoever acts as somebody is she herself, or had one of the logins that she was given and that
-still open something. Each way in is a password, a link, or a session or token that came from one of these,
-and both a new password and a new link end every session and token. So she is among the hands of the person
-that she acts as, and one who acts as both is among the hands of both. Hands are those of the present, so the
-logins of both must be older than the proposal (`since`): what was proposed by a login before counts no more.
+still open something. Each way in is a password, a link, or a session or token that came from one of these.
+A new password, a new link and the end of a link all end every session and token. So she is among the hands of
+the person that she acts as, and one who acts as both is among the hands of both. Hands are those of the
+present, so the logins of both must be older than the proposal (`since`, which each of these moves on): what
+was proposed by a login before counts no more. And a request may be on its way while its login ends, so a
+proposal, a consent and a new token look for the login once more in the transaction that writes them
+(`check_login`).
 """
 
 from __future__ import annotations
@@ -21,13 +24,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from deniable.errors import Forbidden
+from deniable.errors import Forbidden, NotLoggedIn
 from deniable.server.people import store
-from deniable.server.people.rights import Role
+from deniable.server.people.rights import Caller, Role
 
 OPERATOR = "operator"
 """Who stands in the list of acts for what is done at the server's shell. A name alone proves nothing: only
 `AT_THE_SHELL` does."""
+EXPIRED = "This login is not valid, or no longer. Log in again."
 NOBODY: dict[str, list[str]] = {"password": [], "link": []}
 GIVES = {
     "add person": "password",
@@ -58,6 +62,20 @@ class ConsentNeeded(Forbidden):
 
     def __init__(self) -> None:
         super().__init__("Expected the consent of a second person. Nothing was changed. Propose it.")
+
+
+def check_login(connection: sa.Connection, caller: Caller) -> None:
+    """Refuse a caller whose session or token has ended since she came in by it, or who was sent away."""
+    person, login = _row(connection, caller.name), None
+    if caller.session is not None:
+        login = store.sessions.c.digest == caller.session
+    if caller.token is not None:
+        login = store.tokens.c.id == caller.token
+    has_ended = (
+        login is not None and connection.execute(sa.select(sa.literal(1)).where(login)).first() is None
+    )
+    if has_ended or person is None or person["disabled"]:
+        raise NotLoggedIn(EXPIRED)
 
 
 def is_owner(row: Any) -> bool:
@@ -104,13 +122,13 @@ def check_second(connection: sa.Connection, proposer: str, seq: int | None, seco
         )
     if first is None or first["since"] is None or first["since"] >= seq:
         raise Forbidden(
-            f"{proposer} was given a new login after this was proposed, so it may not be her wish. Nothing "
+            f"The login of {proposer} changed after this was proposed, so it may not be her wish. Nothing "
             "was changed. Drop it, and let her propose it again."
         )
     if row["since"] is None or row["since"] >= seq:
         raise Forbidden(
-            "You became an owner, or were given a new login, after this was proposed, so your consent does "
-            "not count for it. Nothing was changed. Let another owner agree, or propose it again."
+            "You became an owner, or your login changed, after this was proposed, so your consent does not "
+            "count for it. Nothing was changed. Let another owner agree, or propose it again."
         )
     seconds, proposers = read_hands(row), read_hands(first)
     if seconds is None or proposers is None or seconds & proposers:

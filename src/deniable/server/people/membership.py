@@ -72,7 +72,7 @@ class Membership:
             if half:
                 first = secrets.new_secret()
                 terms = terms | {HALF: secrets.digest(first)}
-            return LoginOutcome(self._proposals.add(caller.name, act, name, "", terms), first)
+            return LoginOutcome(self._proposals.add(caller, act, name, "", terms), first)
 
     def perform(self, proposal: ProposedAct, consent: Consent) -> str | None:
         """Do what was agreed to; the second half of a one-time password, for who agreed."""

@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from deniable.errors import Forbidden, NotFound
 from deniable.server.people import acts, logins, store
 from deniable.server.people.logins import OPERATOR, Consent
+from deniable.server.people.rights import Caller
 from deniable.server.people.store import State
 
 HALF = "half"
@@ -49,11 +50,12 @@ class Proposals:
         self._state = state
         self._key = key
 
-    def add(self, person: str, act: str, about: str, reason: str, terms: dict[str, Any]) -> str:
+    def add(self, caller: Caller, act: str, about: str, reason: str, terms: dict[str, Any]) -> str:
         number = secrets.token_hex(8)
-        row = {"id": number, "act": act, "about": about, "person": person, "reason": reason}
+        row = {"id": number, "act": act, "about": about, "person": caller.name, "reason": reason}
         with self._state.writing() as connection:
-            seq = acts.record(connection, self._key, person, f"propose: {act}", about, reason)
+            logins.check_login(connection, caller)
+            seq = acts.record(connection, self._key, caller.name, f"propose: {act}", about, reason)
             connection.execute(store.proposals.insert().values(**row, terms=json.dumps(terms), seq=seq))
         return number
 
@@ -66,10 +68,13 @@ class Proposals:
         with self._state.reading() as connection:
             return _found(connection, number)
 
-    def agree(self, person: str | None, number: str) -> tuple[ProposedAct, Consent]:
+    def agree(self, caller: Caller | None, number: str) -> tuple[ProposedAct, Consent]:
         """Taken off the list for who agrees, None for the operator at the server's shell: it is done once,
         whoever else agrees at the same moment."""
+        person = None if caller is None else caller.name
         with self._state.writing() as connection:
+            if caller is not None:
+                logins.check_login(connection, caller)
             proposal = _found(connection, number)
             row = connection.execute(
                 sa.select(store.people).where(store.people.c.name == proposal.person)

@@ -39,13 +39,17 @@ NEEDS = {Right.ASK: "an owner or analyst", Right.LOOK: "an owner or auditor", Ri
 
 @dataclass(frozen=True)
 class Caller:
-    """Who has proved by a login to be `name`. Roles are as they stand now, not as they stood at the login."""
+    """Who has proved by a login to be `name`. Roles are as they stand now, not as they stood at the login.
+
+    `token` is the number of the token, or `session` the digest of the session, that she came by.
+    """
 
     name: str
     roles: frozenset[Role]
     scope: frozenset[Right] = frozenset(Right)
     token: str | None = None
     must_change: bool = False
+    session: str | None = None
 
     @property
     def rights(self) -> frozenset[Right]:

@@ -18,13 +18,12 @@ import sqlalchemy as sa
 from deniable.errors import Forbidden, InvalidParameter, NotFound, NotLoggedIn
 from deniable.ledger import names
 from deniable.server.people import acts, logins, secrets, store
-from deniable.server.people.logins import AT_THE_SHELL, OPERATOR, Consent, ConsentNeeded
+from deniable.server.people.logins import AT_THE_SHELL, EXPIRED, OPERATOR, Consent, ConsentNeeded
 from deniable.server.people.rights import Caller, Right, Role
 from deniable.server.people.secrets import Token, Verifier
 from deniable.server.people.store import State
 
 FAILED = "The name or the password is not right. Nothing was done."
-EXPIRED = "This login is not valid, or no longer. Log in again."
 RESERVED = frozenset({"deniable", "unknown", OPERATOR})
 TOKEN = sa.select(store.tokens, store.people).where(
     store.tokens.c.id == sa.bindparam("token"), store.people.c.name == store.tokens.c.person
@@ -143,8 +142,9 @@ class Roster:
             connection.execute(store.identities.delete().where(store.identities.c.person == name))
             _end_logins(connection, name)
             if subject is None:
-                acts.record(connection, self._key, by, "unlink identity", name, "")
-                _update(connection, name, hands=logins.changed_hands(connection, row, "link", None))
+                seq = acts.record(connection, self._key, by, "unlink identity", name, "")
+                hands = logins.changed_hands(connection, row, "link", None)
+                _update(connection, name, hands=hands, since=seq)
             else:
                 self._link(connection, by, name, subject, consent)
 
@@ -236,7 +236,7 @@ class Roster:
             if now["password"] != row["password"] or now["disabled"]:
                 raise NotLoggedIn(FAILED)  # it was changed meanwhile
             self._begin(connection, secret, name, row["one_time"])
-        return secret, Caller(name, _read_roles(row["roles"]), must_change=row["one_time"])
+        return secret, _come_in(now, secret, must_change=row["one_time"])
 
     def known(self, subject: str) -> tuple[str, Caller] | None:
         """The secret of a new session for whom the OpenID provider has named; None if that is nobody here."""
@@ -249,7 +249,7 @@ class Roster:
                 return None
             secret = secrets.new_secret()
             self._begin(connection, secret, row["name"], False)
-        return secret, Caller(row["name"], _read_roles(row["roles"]))
+        return secret, _come_in(row, secret, must_change=False)
 
     def csrf(self, secret: str) -> str:
         """What a request that changes something says beside the session's cookie: other sites can make a
@@ -268,9 +268,9 @@ class Roster:
             person = None
             if row is not None:
                 person = _row(connection, row["person"])
-        if row is None or person is None or row["expires"] < time.time() or person["disabled"]:
+        if row is None or person is None or row["expires"] <= time.time() or person["disabled"]:
             raise NotLoggedIn(EXPIRED)
-        return Caller(person["name"], _read_roles(person["roles"]), must_change=row["must_change"])
+        return _come_in(person, secret, must_change=row["must_change"])
 
     def set_password(self, secret: str, old: str | None, new: str) -> str:
         """A password of one's own, and a new session: all others end, with what may have
@@ -345,6 +345,7 @@ class Roster:
         row |= {"digest": secrets.digest(token.text), "stored_key": verifier.stored_key.hex()}
         times = {"created": time.time(), "expires": time.time() + seconds}
         with self._state.writing() as connection:
+            logins.check_login(connection, caller)
             connection.execute(
                 store.tokens.insert().values(**row, server_key=verifier.server_key.hex(), **times)
             )
@@ -441,8 +442,13 @@ def _update(connection: sa.Connection, name: str, **values: Any) -> None:
     connection.execute(store.people.update().where(store.people.c.name == name).values(**values))
 
 
+def _come_in(person: Any, secret: str, *, must_change: bool) -> Caller:
+    roles = _read_roles(person["roles"])
+    return Caller(person["name"], roles, must_change=must_change, session=secrets.digest(secret))
+
+
 def _caller(token: Any, person: Any) -> Caller:
-    if token["expires"] < time.time() or person["disabled"] or person["one_time"]:
+    if token["expires"] <= time.time() or person["disabled"] or person["one_time"]:
         raise NotLoggedIn(EXPIRED)
     scope = frozenset(map(Right, token["scope"].split()))
     return Caller(person["name"], _read_roles(person["roles"]), scope, token["id"])

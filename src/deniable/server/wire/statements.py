@@ -15,6 +15,7 @@ import sqlglot
 from sqlglot.errors import SqlglotError
 
 from deniable.errors import InvalidQuery
+from deniable.sql.read.parse import surplus
 
 LONGEST = 64 * 1024
 MOST_STATEMENTS = 100
@@ -84,8 +85,17 @@ def statements(text: str) -> list[WireStatement]:
             f"Expected at most {MOST_STATEMENTS} statements in one text. Nothing was charged. Send them one "
             "by one."
         )
+    for part in parts:
+        _check_size(part)
     wire_statements = [_statement(text, part) for part in parts if part]
     return wire_statements or [WireStatement(StatementKind.EMPTY, "", ())]
+
+
+def _check_size(tokens: Sequence[sqlglot.Token]) -> None:
+    """Before any tree is built: one of a text that is refused anyway would be large, and looking through it
+    for garbage stops everybody."""
+    if too_much := surplus(tokens):
+        raise InvalidQuery(" ".join((too_much[0], "Nothing was charged.", too_much[1])))
 
 
 def _tokens(text: str) -> Sequence[sqlglot.Token]:
@@ -129,6 +139,7 @@ def _hint(tokens: Sequence[sqlglot.Token]) -> str | None:
 def _explained(own: str, rest: str) -> WireStatement:
     """The tokenizer takes all after EXPLAIN for one word, so it is read anew."""
     tokens = _tokens(rest)
+    _check_size(tokens)
     if not tokens or tokens[0].text.upper() not in ("SELECT", "WITH"):
         raise InvalidQuery(
             "EXPLAIN tells what a query would cost, and takes no options: EXPLAIN SELECT …. EXPLAIN ANALYZE "

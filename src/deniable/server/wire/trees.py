@@ -58,7 +58,7 @@ def _kept_tree(text: str, dialect: str) -> exp.Expr | None:
 def _parse(text: str, dialect: str) -> exp.Expr | None:
     try:
         trees = sqlglot.parse(text, read=dialect)
-    except (SqlglotError, RecursionError):
+    except (SqlglotError, RecursionError, LookupError):
         variant = text
         if dialect == "postgres":
             variant = _named(text)
