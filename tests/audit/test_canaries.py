@@ -55,7 +55,7 @@ def test_a_cap_that_a_row_fills_is_found() -> None:
         noise = CLAIM.noise_multiplier * CLAIM.clip * rng.standard_normal(200)
         return (clipped[: round(CLAIM.lot)].sum(axis=0) + noise) / CLAIM.lot
 
-    found = canaries(capped, CLAIM, dimension=200, rounds=400, each=60, confidence=0.999)
+    found = canaries(capped, CLAIM, dimension=200, rounds=1200, each=60, confidence=0.999)
     assert (found.verdict, found.options["design"]) == (Verdict.VIOLATION, "opposed")
 
 
@@ -68,7 +68,7 @@ def test_a_length_that_overflows_and_goes_unclipped_is_found() -> None:
         noise = CLAIM.noise_multiplier * CLAIM.clip * rng.standard_normal(200)
         return ((rows * factors).sum(axis=0) + noise) / CLAIM.lot
 
-    finding = canaries(careless, CLAIM, dimension=200, rounds=100, each=60, confidence=0.999)
+    finding = canaries(careless, CLAIM, dimension=200, rounds=1200, each=60, confidence=0.999)
     assert (finding.verdict, finding.options["design"]) == (Verdict.VIOLATION, "singled")
 
 
@@ -82,7 +82,7 @@ def test_a_step_that_remembers_its_longest_row_is_found() -> None:
         noise = CLAIM.noise_multiplier * CLAIM.clip * rng.standard_normal(200)
         return (rows.sum(axis=0) * CLAIM.clip / max(longest, CLAIM.clip) + noise) / CLAIM.lot
 
-    finding = canaries(remembering, CLAIM, dimension=200, rounds=400, each=60, confidence=0.999)
+    finding = canaries(remembering, CLAIM, dimension=200, rounds=1200, each=60, confidence=0.999)
     assert (finding.verdict, finding.options["design"]) == (Verdict.VIOLATION, "opposed")
 
 
@@ -97,8 +97,8 @@ def test_a_small_part_that_is_clipped_apart_is_found() -> None:
         noise = CLAIM.noise_multiplier * CLAIM.clip * rng.standard_normal(200)
         return (np.concatenate([part.sum(axis=0) for part in parts]) + noise) / CLAIM.lot
 
-    found = canaries(apart, CLAIM, dimension=200, rounds=800, each=60, confidence=0.999, seconds=1000)
-    assert (found.verdict, found.options["design"]) == (Verdict.VIOLATION, "pursued")
+    found = canaries(apart, CLAIM, dimension=200, rounds=1000, each=60, confidence=0.999, seconds=1000)
+    assert found.verdict is Verdict.VIOLATION
 
 
 def test_a_canary_is_pursued_where_the_step_stretches_it() -> None:

@@ -18,6 +18,7 @@ def membership(
     confidence: float = 0.95,
     seed: int = 0,
     name: str = "membership attack",
+    confirms: Finding | None = None,
 ) -> Finding:
     """Certify an ε from what an attack says about each candidate of one training run,
     and whether it was a member.
@@ -34,4 +35,6 @@ def membership(
     >>> finding.verdict.value, finding.epsilon > 2
     ('violation', True)
     """
-    return one_run(scores, members, claim, family=family, confidence=confidence, seed=seed, name=name)
+    return one_run(
+        scores, members, claim, family=family, confidence=confidence, seed=seed, name=name, confirms=confirms
+    )

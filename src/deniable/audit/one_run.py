@@ -30,6 +30,7 @@ from scipy.stats import binom
 from deniable import accounting
 from deniable.accounting.proportion import lower
 from deniable.audit.finding import Finding, Verdict, Witness, at_one_delta
+from deniable.audit.levels import CONFIRMED, Levels
 from deniable.audit.rules.thresholds import candidates
 from deniable.audit.scores import numbers, seen
 from deniable.audit.statistics import Array, one_run_gaussian, one_run_p_value, one_run_refutes
@@ -56,6 +57,8 @@ UNFAIR = 1e-6
 CUTS = 40
 LARGEST = 700.0
 """ε beyond which e^ε is no double."""
+RUNS = "runs"
+"""The option of a finding that counts the runs in a row which refute its claim."""
 
 COINS = "that each canary was included by its own fair coin, and scored from the release alone."
 CURVE = "that the run's trade-off curve is that of a Gaussian mechanism (the f-DP family)."
@@ -77,18 +80,20 @@ def one_run(
     confidence: float = 0.95,
     seed: int = 0,
     name: str = "one training run",
+    confirms: Finding | None = None,
 ) -> Finding:
     """Bound ε from a single run in which each canary was included by its own fair coin.
 
     `scores` are functions of what the run released alone, larger where a canary seems to be in. The g/2
     largest are guessed to be in and the g/2 smallest out; g is planned from `claim` (`planned`), or each of
     `guesses` is tried and the error shared. Canaries are shuffled by `seed` first, so that equal scores tell
-    nothing by the order in which they were given.
+    nothing by the order in which they were given. Where an earlier run says "look again", train again with
+    new coins and noise and give its finding as `confirms` (see `judge_run`).
     """
     start = clock.monotonic()
     values, inside = checked(scores, included, confidence, seed)
-    claim, m, alpha = at_one_delta(claim), len(values), 1 - confidence
-    delta = float(claim.delta)
+    claim, m, levels = at_one_delta(claim), len(values), Levels.once(confidence)
+    delta, runs = float(claim.delta), count_runs(confirms, claim, confidence)
     if family not in ASSUMES:
         raise InvalidParameter(f"Expected family={family!r} to be one of {', '.join(ASSUMES)}.")
     if family != "distribution-free" and not delta:
@@ -102,30 +107,72 @@ def one_run(
     if not guess_counts:
         raise InvalidParameter(f"Expected guesses={guesses} of at least 2 each.")
     if family == "independent":
-        epsilon, estimate = (_epsilon_of(mu, delta) for mu in independent_mu(values, inside, alpha))
+        epsilon, estimate = (_epsilon_of(mu, delta) for mu in independent_mu(values, inside, levels.alpha))
+        surely = _epsilon_of(independent_mu(values, inside, levels.accusing)[0], delta)
         witness = independent_witness(values, inside, seed)
     else:
         ranking = inside[np.argsort(values, kind="stable")]
-        bounds = {g: _guessed(ranking, g, delta, alpha / len(guess_counts), family) for g in guess_counts}
+        tries = len(guess_counts)
+        bounds = {g: _guessed(ranking, g, delta, levels.alpha / tries, family) for g in guess_counts}
         best = max(bounds, key=lambda g: bounds[g])
         (epsilon, estimate), witness = bounds[best], ranked_witness(values, inside, best, seed)
+        surely = max(_guessed(ranking, g, delta, levels.accusing / tries, family)[0] for g in guess_counts)
     claim_epsilon = float(claim.epsilon)
-    visible = detectable(m, max(guess_counts), claim, alpha=alpha / len(guess_counts), family=family)
+    visible = detectable(m, max(guess_counts), claim, alpha=levels.alpha / len(guess_counts), family=family)
+    verdict = judge_run(epsilon, surely, claim_epsilon, alpha=levels.alpha, runs=runs)
     return Finding(
-        verdict=verdict(epsilon, claim_epsilon), target=name, claim=claim, epsilon=epsilon, delta=delta,
+        verdict=verdict, target=name, claim=claim, epsilon=epsilon, delta=delta,
         confidence=confidence, estimate=estimate, detectable=visible, samples=1,
         seconds=clock.monotonic() - start, assumes=ASSUMES[family], cannot_see=CANNOT_SEE, witness=witness,
         method=f"one run, {family}",
-        options={"canaries": m, "guesses": guess_counts, "family": family, "seed": seed},
+        options={"canaries": m, "guesses": guess_counts, "family": family, "seed": seed, RUNS: runs},
+        reasons=say_next(verdict, levels.alpha, runs),
     )  # fmt: skip
 
 
-def verdict(epsilon: float, claimed: float) -> Verdict:
-    """Underpowered: less than half the claim was reached, so these canaries would not
-    have shown twice as much."""
-    if epsilon > claimed:
+def judge_run(epsilon: float, surely: float, claimed: float, *, alpha: float = 1.0, runs: int = 1) -> Verdict:
+    """The verdict on one run, with `epsilon` at the confidence asked for and `surely` at the level of an
+    accusation.
+
+    Where canaries may depend on one another a run may be lucky for all of them at once, so one run hardly
+    ever accuses by itself. `runs` in a row, each with coins and noise of its own, refute a claim that holds
+    with probability at most alphaʳᵘⁿˢ. Once that is at most `CONFIRMED` they accuse too.
+    Underpowered: less than half the claim was reached, so these canaries would not have shown twice as much.
+    """
+    if surely > claimed or (epsilon > claimed and alpha**runs <= CONFIRMED):
         return Verdict.VIOLATION
+    if epsilon > claimed:
+        return Verdict.LOOK_AGAIN
     return Verdict.CONSISTENT if epsilon > claimed / 2 else Verdict.UNDERPOWERED
+
+
+def count_runs(confirms: Finding | None, claim: Budget, confidence: float) -> int:
+    """How many runs in a row refute the claim if this one does: it and those that it confirms."""
+    if confirms is None:
+        return 1
+    earlier = confirms.options or {}
+    if confirms.verdict is not Verdict.LOOK_AGAIN or RUNS not in earlier:
+        raise InvalidParameter(
+            'confirms= takes the newest finding of one run that says "look again". This one says '
+            f'"{confirms.verdict}". Nothing was certified.'
+        )
+    if (confirms.claim, confirms.confidence) != (claim, confidence):
+        raise InvalidParameter(
+            f"confirms= takes a finding on the same claim at the same confidence, not on {confirms.claim} at "
+            f"{confirms.confidence:g}. Nothing was certified."
+        )
+    return int(earlier[RUNS]) + 1
+
+
+def say_next(verdict: Verdict, alpha: float, runs: int) -> tuple[str, ...]:
+    """What to do where one run is not enough for an accusation."""
+    if verdict is not Verdict.LOOK_AGAIN:
+        return ()
+    run_count = math.ceil(math.log(CONFIRMED) / math.log(alpha))
+    return (
+        f"{runs} of {run_count} runs in a row refute the claim at the confidence {1 - alpha:.4g}. Train "
+        "again with new coins, and give this finding as confirms= (--confirms).",
+    )
 
 
 def checked(scores: Any, included: Any, confidence: float, seed: int = 0) -> tuple[Array, Booleans]:

@@ -26,21 +26,25 @@ from scipy.special import ndtr
 
 from deniable import accounting
 from deniable.audit.finding import Finding
+from deniable.audit.levels import Levels
 from deniable.audit.one_run import (
     CANNOT_SEE,
     COINS,
     LEARN,
     LEAST,
+    RUNS,
     checked,
+    count_runs,
     detectable,
     independent_mu,
     independent_witness,
+    judge_run,
     mu_from_guesses,
     planned,
     ranked_witness,
     refutes,
     right_guesses,
-    verdict,
+    say_next,
 )
 from deniable.audit.statistics import Array
 from deniable.audit.training.bets import mu_from_bets
@@ -187,23 +191,25 @@ def canaries(
     bench = Bench(step, training, dimension, np.random.default_rng(seed))
     cost = _cost(bench)
     rounds = _affordable(seconds, cost) if rounds is None else rounds
-    alpha, claim_epsilon = 1 - confidence, training.epsilon
+    levels, claim_epsilon = Levels.once(confidence), training.epsilon
     best: _Seen | None = None
-    steps = 0
+    steps, surely = 0, 0.0
     for sight in _sights(bench, background, update, rounds, each, seconds / cost):
         steps += sight.steps
-        sight.certify(alpha, 1 / training.noise_multiplier)
+        sight.certify(levels, 1 / training.noise_multiplier)
         if best is None or sight.mu > best.mu:
             best = sight
-        if training.at_least(sight.mu) > claim_epsilon:
+        surely = max(surely, training.at_least(sight.sure_mu))
+        if surely > claim_epsilon:
             break
     assert best is not None
     epsilon = training.at_least(best.mu)
-    visible_mu = _visible_mu(training, (1 - LEARN) * rounds * each, DESIGNS["scattered"] * alpha)
+    visible_mu = _visible_mu(training, (1 - LEARN) * rounds * each, DESIGNS["scattered"] * levels.accusing)
     return Finding(
-        verdict=verdict(epsilon, claim_epsilon), target=name, claim=Budget(claim_epsilon, training.delta),
-        epsilon=epsilon, delta=training.delta, confidence=confidence, estimate=training.at_least(best.rough),
-        samples=steps, detectable=training.at_least(visible_mu),
+        verdict=judge_run(epsilon, surely, claim_epsilon), target=name,
+        claim=Budget(claim_epsilon, training.delta), epsilon=epsilon, delta=training.delta,
+        confidence=confidence, estimate=training.at_least(best.rough), samples=steps,
+        detectable=training.at_least(visible_mu),
         seconds=clock.monotonic() - start, assumes=CANARY_ASSUMES, cannot_see=CANARY_CANNOT_SEE,
         method="canary gradients",
         witness=independent_witness(best.scores, best.inside, seed),
@@ -213,19 +219,25 @@ def canaries(
 
 @dataclass
 class _Seen:
-    """What one design saw: scores and coins from so many steps, and the μ they certify."""
+    """What one design saw: scores and coins from so many steps, and the μ they certify at the confidence
+    asked for (`mu`) and at the level of an accusation (`sure_mu`)."""
 
     design: str
     steps: int
     scores: Array
     inside: NDArray[np.bool_]
     mu: float = 0.0
+    sure_mu: float = 0.0
     rough: float = 0.0
 
-    def certify(self, alpha: float, claimed: float) -> None:
+    def certify(self, levels: Levels, claimed: float) -> None:
+        self.mu, self.sure_mu = (self._bound(level, claimed) for level in (levels.alpha, levels.accusing))
+        self.rough = independent_mu(self.scores, self.inside, levels.alpha)[1]
+
+    def _bound(self, alpha: float, claimed: float) -> float:
         share = DESIGNS[self.design] * alpha
-        guess_mu, self.rough = independent_mu(self.scores, self.inside, (1 - BETS) * share)
-        self.mu = max(guess_mu, mu_from_bets(self.scores, self.inside, BETS * share, claimed))
+        guess_mu, _ = independent_mu(self.scores, self.inside, (1 - BETS) * share)
+        return max(guess_mu, mu_from_bets(self.scores, self.inside, BETS * share, claimed))
 
 
 def _affordable(seconds: float, cost: float) -> int:
@@ -330,6 +342,7 @@ def whole_run(
     confidence: float = 0.95,
     seed: int = 0,
     name: str = "one training run",
+    confirms: Finding | None = None,
 ) -> Finding:
     """Bound ε from canaries that were in, or not, for one whole run of `training`, each by its own fair coin.
 
@@ -341,25 +354,31 @@ def whole_run(
     """
     start = clock.monotonic()
     values, inside = checked(scores, included, confidence, seed)
-    m, claim_epsilon, alpha = len(values), training.epsilon, 1 - confidence
+    m, claim_epsilon, levels = len(values), training.epsilon, Levels.once(confidence)
     claim = Budget(claim_epsilon, training.delta)
+    runs = count_runs(confirms, claim, confidence)
     guesses = planned(m, claim)
     right = right_guesses(inside[np.argsort(values, kind="stable")], guesses)
 
-    def refuted(share: float) -> bool:
-        return refutes(m, guesses, right, _wrong_beside(training, share * training.noise_multiplier), alpha)
+    def bound(alpha: float) -> float:
+        def refuted(share: float) -> bool:
+            noise = share * training.noise_multiplier
+            return refutes(m, guesses, right, _wrong_beside(training, noise), alpha)
 
-    share = _least_refuted(refuted)
-    epsilon = training.at_least(1 / (share * training.noise_multiplier)) if share < math.inf else 0.0
+        share = _least_refuted(refuted)
+        return training.at_least(1 / (share * training.noise_multiplier)) if share < math.inf else 0.0
+
+    epsilon, surely = bound(levels.alpha), bound(levels.accusing)
+    verdict = judge_run(epsilon, surely, claim_epsilon, alpha=levels.alpha, runs=runs)
     return Finding(
-        verdict=verdict(epsilon, claim_epsilon), target=name, claim=claim, epsilon=epsilon,
-        delta=training.delta, confidence=confidence,
-        estimate=math.log((right + 0.5) / (guesses - right + 0.5)), samples=1,
-        detectable=detectable(m, guesses, claim, alpha=alpha, family="gaussian"),
+        verdict=verdict, target=name, claim=claim, epsilon=epsilon, delta=training.delta,
+        confidence=confidence, estimate=math.log((right + 0.5) / (guesses - right + 0.5)), samples=1,
+        detectable=detectable(m, guesses, claim, alpha=levels.alpha, family="gaussian"),
         seconds=clock.monotonic() - start, assumes=WHOLE_RUN_ASSUMES, cannot_see=CANNOT_SEE,
         method="one run, its own family",
         witness=ranked_witness(values, inside, guesses, seed),
-        options={"canaries": m, "guesses": [guesses], "seed": seed},
+        options={"canaries": m, "guesses": [guesses], "seed": seed, RUNS: runs},
+        reasons=say_next(verdict, levels.alpha, runs),
     )  # fmt: skip
 
 

@@ -169,9 +169,15 @@ def query_target(
 
 
 def from_scores(
-    path: Path, budget: Budget | None, confidence: float, seed: int | None, family: Family | None
+    path: Path,
+    budget: Budget | None,
+    confidence: float,
+    seed: int | None,
+    family: Family | None,
+    confirms: Finding | None = None,
 ) -> Finding:
-    """Certify from a file. With a `family` its scores are those of the canaries of one run."""
+    """Certify from a file. With a `family` its scores are those of the canaries of one run, which may confirm
+    an earlier one."""
     if budget is None:
         raise InvalidParameter("A file of scores claims nothing by itself: add --epsilon (and --delta).")
     options = {
@@ -181,12 +187,21 @@ def from_scores(
         "family": family,
     }
     first, second = read(path)
+    if family is None and confirms is not None:
+        raise InvalidParameter("--confirms goes with --one-run. Nothing was certified.")
     if family is None:
         finding = scores(first, second, budget, confidence=confidence, seed=seed or 0, name=path.name)
     else:
         values, inside = np.concatenate([first, second]), np.repeat([True, False], [len(first), len(second)])
         finding = one_run(
-            values, inside, budget, family=family, confidence=confidence, seed=seed or 0, name=path.name
+            values,
+            inside,
+            budget,
+            family=family,
+            confidence=confidence,
+            seed=seed or 0,
+            name=path.name,
+            confirms=confirms,
         )
     return replace(finding, options={**(finding.options or {}), **options})
 

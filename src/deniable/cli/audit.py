@@ -25,7 +25,7 @@ from deniable.audit import audit as attack
 from deniable.audit.bench import CASES, NULLS
 from deniable.audit.bench.case import Case
 from deniable.audit.levels import draw_seed
-from deniable.audit.one_run import Family
+from deniable.audit.one_run import RUNS, Family
 from deniable.audit.sniper.audits import CONFIRMATIONS
 from deniable.audit.system import plan
 from deniable.audit.system_options import SystemOptions
@@ -89,6 +89,14 @@ Single: TypeAlias = Annotated[
     OneRun | None,
     typer.Option(
         "--one-run", help="Scores are those of the canaries of a single run; what is assumed of it."
+    ),
+]
+Confirms: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--confirms",
+        metavar="FILE",
+        help='For --one-run: the finding (JSON) of an earlier run that says "look again".',
     ),
 ]
 Seconds: TypeAlias = Annotated[
@@ -179,6 +187,7 @@ def audit(
     bounds: Bounds = None,
     keys: Keys = None,
     family: Single = None,
+    confirms: Confirms = None,
     command: Program = None,
     url: Address = None,
     sql: Database = None,
@@ -226,8 +235,8 @@ def audit(
     _check_effort(seconds, samples)
     _check_about(
         subject,
-        {"--one-run": family, "--pairs": pairs, "--tables": tables, "--name": name, "--schema": schema,
-         "--bounds": bounds, "--keys": keys},
+        {"--one-run": family, "--confirms": confirms, "--pairs": pairs, "--tables": tables, "--name": name,
+         "--schema": schema, "--bounds": bounds, "--keys": keys},
     )  # fmt: skip
     if only_plan:
         _show_plan(budget, confidence, json)
@@ -241,7 +250,9 @@ def audit(
     ways: dict[Subject, Callable[[], Finding]] = {
         Subject.SYSTEM: lambda: _system(asks, budget, options),
         Subject.BENCH: lambda: _bench(options, plot, json),
-        Subject.SCORES: lambda: from_scores(Path(text), budget, confidence, seed, assumption),
+        Subject.SCORES: lambda: from_scores(
+            Path(text), budget, confidence, seed, assumption, _read_finding(confirms) if confirms else None
+        ),
         Subject.QUERY: lambda: _query(
             query_target(text, epsilon, delta, tables, unit, name, schema, bounds, keys), options
         ),
@@ -265,9 +276,11 @@ def _next_steps(finding: Finding, save: Path | None, resume: Path | None) -> Ite
     options = finding.options or {}
     if "seed" in options:
         yield f"Seed: {options['seed']}."
-    if finding.verdict is not Verdict.LOOK_AGAIN:
+    if finding.verdict is not Verdict.LOOK_AGAIN or finding.method.startswith("one run"):
         return
-    if save is not None:
+    if finding.method == "scores":
+        yield "Look again: run the target anew, and audit the new scores. Another seed is no fresh sample."
+    elif save is not None:
         yield f"Look again: deniable audit --replay {save} --seed {draw_seed()}"
     elif resume is not None:
         yield f"Look again: the same command with --samples {4 * finding.samples}"
@@ -304,6 +317,7 @@ class Subject(Enum):
 OF_A_QUERY = (Subject.QUERY, 'is about a query, like "SELECT COUNT(*) FROM t"')
 ABOUT = {
     "--one-run": (Subject.SCORES, "is about a file of scores (.csv, .parquet)"),
+    "--confirms": (Subject.SCORES, "is about the scores of one run"),
     "--pairs": (Subject.MECHANISM, "is about a mechanism or a callable: here the pair is given"),
     "--tables": OF_A_QUERY,
     "--name": OF_A_QUERY,
@@ -378,16 +392,37 @@ def _attacked(
     return replace(finding, options={**(finding.options or {}), **target.options})
 
 
+def _read_finding(path: Path) -> Finding:
+    return Finding.from_json(path.read_text(encoding="utf-8"))
+
+
+def _confirmed_by(finding: Finding) -> Finding | None:
+    """What stands for the finding of the run before, which this one confirmed."""
+    options = finding.options or {}
+    earlier = int(options.get(RUNS, 1)) - 1
+    if not earlier:
+        return None
+    return replace(finding, verdict=Verdict.LOOK_AGAIN, options={**options, RUNS: earlier})
+
+
 def _replay(path: Path, seed: int | None) -> Finding:
-    finding = Finding.from_json(path.read_text(encoding="utf-8"))
+    finding = _read_finding(path)
     options = dict(finding.options or {})
     if finding.method == "scores" or finding.method.startswith("one run"):
         if "target" not in options:
             raise InvalidParameter(f'The finding on "{finding.target}" does not name the file of its scores.')
-        if seed is None:
-            seed = options.get("seed", 0)
+        if seed not in (None, options.get("seed", 0)):
+            raise InvalidParameter(
+                "Another --seed on the same scores is no fresh sample. Run the target anew, and audit the "
+                "new scores. Nothing was certified."
+            )
         return from_scores(
-            Path(options["target"]), finding.claim, finding.confidence, seed, options.get("family")
+            Path(options["target"]),
+            finding.claim,
+            finding.confidence,
+            options.get("seed", 0),
+            options.get("family"),
+            _confirmed_by(finding),
         )
     with _bar(finding.target) as tell, failing(finding.target):
         second = replay(finding, _target_of(finding, options), seed=seed, progress=tell)

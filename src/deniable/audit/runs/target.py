@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,12 @@ RAISED_PATH = f".{RAISED}"
 BEYOND = -(2.0**41)
 """Far from what targets put out: an exception among rows of numbers is a number below this."""
 MOST_TEXTS = 1000
+INSIDE = "\0"
+"""Marks a place inside a text: its words without the numbers, or one of its numbers."""
+WORDS = f"{INSIDE}words"
+DIGITS = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+MOST_NUMBERS = 16
+"""So many numbers inside a text are looked at."""
 FITTED = ("coef_", "intercept_")
 """What a linear model of scikit-learn has learnt."""
 
@@ -217,11 +224,17 @@ def _source(target: Any, names: Mapping[str, Any]) -> str | None:
 # ----------------------------------------------------------------------------------------- outputs as numbers
 
 
+def column_paths(target: Any) -> list[str]:
+    """The places of an output that the coordinates of its rows stand for, where they have such names."""
+    return list(target.columns) if isinstance(target, Called) else []
+
+
 def encode(outputs: list[Any], columns: list[str], texts: dict[float, str] | None = None) -> Rows:
     """Outputs of any shape as rows of numbers. `columns` is filled by the first outputs
     and kept for the later ones.
 
-    A string becomes a number by its checksum, None and a missing place become NaN. One more column tells
+    A string becomes a number by its checksum, and where numbers stand in it, these and the checksum of the
+    words around them are looked at too. None and a missing place become NaN. One more column tells
     which places there were, so that an output that only sometimes has a key, a row or another length is seen
     as such. Where the first outputs were rows of numbers, a later one of another shape is a row of NaN. Once
     there are columns, a row is a function of its own output alone: certificates count rows as independent.
@@ -250,11 +263,12 @@ def _row_of_numbers(leaves: Mapping[str, float], length: int) -> list[float]:
     """Where the first outputs were rows of numbers."""
     if RAISED_PATH in leaves:
         return [BEYOND - leaves[RAISED_PATH]] * length
-    return list(leaves.values()) if len(leaves) == length else [np.nan] * length
+    row = [number for path, number in leaves.items() if INSIDE not in path]
+    return row if len(row) == length else [np.nan] * length
 
 
 def _row_of_leaves(leaves: Mapping[str, float], columns: list[str]) -> list[float]:
-    shape = _checksum("\n".join(leaves))
+    shape = _checksum("\n".join(path for path in leaves if INSIDE not in path))
     return [shape, *(leaves.get(path, np.nan) for path in columns[1:])]
 
 
@@ -302,6 +316,25 @@ def _leaves(value: Any, path: str, texts: dict[float, str] | None) -> Iterator[t
         if isinstance(value, str) and texts is not None and len(texts) < MOST_TEXTS:
             texts[number] = value
         yield path, number
+        if isinstance(value, str):
+            yield from _numbers_inside(value, path, texts)
+
+
+def _numbers_inside(text: str, path: str, texts: dict[float, str] | None) -> Iterator[tuple[str, float]]:
+    """What a text tells though it is never the same twice: "a = 1.7, b = 0.2" names its groups.
+
+    >>> dict(_numbers_inside("a=2.5", "", None)) == {WORDS: _checksum("a=…"), f"{INSIDE}1": 2.5}
+    True
+    """
+    numbers = DIGITS.findall(text)
+    if not numbers:
+        return
+    words = DIGITS.sub("…", text)
+    if texts is not None and len(texts) < MOST_TEXTS:
+        texts[_checksum(words)] = words
+    yield f"{path}{WORDS}", _checksum(words)
+    for place, number in enumerate(numbers[:MOST_NUMBERS], 1):
+        yield f"{path}{INSIDE}{place}", float(number)
 
 
 def _number(value: Any) -> float:

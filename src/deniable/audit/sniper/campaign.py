@@ -11,6 +11,7 @@ from deniable.audit.runs.independence import SHARE, Constant, Record, constants,
 from deniable.audit.runs.pairs import Pair
 from deniable.audit.runs.restart import why_not_restarted
 from deniable.audit.runs.source import Source
+from deniable.audit.runs.target import INSIDE, column_paths
 from deniable.audit.sniper.attack import Attack
 from deniable.audit.sniper.claims import ClaimLimit
 
@@ -83,7 +84,10 @@ class Campaign:
         if not rest_changes(record.first, record.second, places):
             return ()
         self.fixed[pair.name] = places
-        return tuple(constant.column for constant in places)
+        hidden = {constant.column for constant in places}
+        columns = column_paths(self.source.target)
+        texts = {columns[column].partition(INSIDE)[0] for column in hidden if column < len(columns)}
+        return tuple(sorted(hidden | {i for i, path in enumerate(columns) if path in texts}))
 
     def claimed(self, attack: Attack) -> float:
         """The ε that is claimed at the δ of an attack."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from deniable.audit.rules.classify import OutputView
 from deniable.audit.rules.support import EITHER, Region, Support
 from deniable.audit.runs.independence import Constant
 from deniable.audit.runs.restart import COULD_NOT, why_not_restarted
-from deniable.audit.runs.target import SHAPE, Called, encode
+from deniable.audit.runs.target import INSIDE, SHAPE, Called, column_paths, encode
 from deniable.audit.sniper.attack import Attack, Tally
 from deniable.audit.sniper.campaign import Campaign
 from deniable.audit.statistics import from_guesses
@@ -30,6 +31,7 @@ from deniable.guarantee import Budget
 IF = "if"
 """The option of a finding that says what is a violation if it is not remembered."""
 MOST_COPIES = 10_000
+TO_PROVE = "To prove it,"
 NAMED = 3
 """Coordinates that a sentence names."""
 
@@ -83,9 +85,9 @@ def judge_constants(campaign: Campaign, tally: Tally, finding: Finding) -> Findi
 
 def _way_out(campaign: Campaign, few: int, many: int) -> str:
     if why_not_restarted(campaign.source.target) == COULD_NOT:
-        return "To prove it, give the target as module:name, and let it hold no state."
+        return f"{TO_PROVE} give the target as module:name, and let it hold no state."
     return (
-        f"To prove it, renew the service before every run (--fresh COMMAND), or make {many} copies of each "
+        f"{TO_PROVE} renew the service before every run (--fresh COMMAND), or make {many} copies of each "
         f"neighbour under new names and add --copies {many} ({few} are enough for a confidence of "
         f"{1 - campaign.alpha:.4g}, {many} for a verdict of violation)."
     )
@@ -137,7 +139,8 @@ def ask_copies(
     if not bound > float(finding.claim.epsilon):
         enough = copies_needed(finding.claim, alpha)
         more = f" That is no proof; {enough} copies would be one, if all of them are guessed right."
-        return replace(finding, reasons=(*finding.reasons, reason + more))
+        reasons = (text for text in finding.reasons if not text.startswith(TO_PROVE))
+        return replace(finding, reasons=(*reasons, reason + more))
     proof = (
         f"What never changes is not remembered: {condition['places']}.",
         f"{reason} A sound target is accused with a probability of at most 0.001.",
@@ -146,7 +149,7 @@ def ask_copies(
     return replace(
         finding,
         verdict=Verdict.VIOLATION,
-        reasons=(*proof, *finding.reasons[-1:]),
+        reasons=proof,
         epsilon=max(bound, finding.epsilon),
     )
 
@@ -155,22 +158,37 @@ def ask_copies(
 
 
 def _main(campaign: Campaign, fixed: list[Constant]) -> list[Constant]:
-    """The coordinates that say it best: values that are always there on both neighbours, else all."""
-    columns = _columns(campaign)
+    """The coordinates that say it best: values that are always there on both neighbours, else all. What is
+    inside a text that never changes says nothing beside it."""
+    columns = column_paths(campaign.source.target)
+    places = _outermost(columns, fixed)
     both = [
         constant
-        for constant in fixed
+        for constant in places
         if _is_number(constant.first)
         and _is_number(constant.second)
         and not _is_shape(columns, constant.column)
     ]
-    shape = [constant for constant in fixed if _is_shape(columns, constant.column)]
-    return (both + shape) or fixed
+    shape = [constant for constant in places if _is_shape(columns, constant.column)]
+    return (both + shape) or places
+
+
+def _outermost(columns: list[str], fixed: list[Constant]) -> list[Constant]:
+    """Without the places inside of a text that is among them itself."""
+    paths = {
+        constant.column: columns[constant.column] for constant in fixed if constant.column < len(columns)
+    }
+    texts = set(paths.values())
+
+    def is_inner(path: str) -> bool:
+        return INSIDE in path and path.partition(INSIDE)[0] in texts
+
+    return [constant for constant in fixed if not is_inner(paths.get(constant.column, ""))]
 
 
 def name_places(campaign: Campaign, fixed: list[Constant]) -> str:
     """What never changes, in words, with its value on each neighbour."""
-    columns, target = _columns(campaign), campaign.source.target
+    columns, target = column_paths(campaign.source.target), campaign.source.target
     texts = target.texts if isinstance(target, Called) else {}
     parts = []
     for constant in _main(campaign, fixed)[:NAMED]:
@@ -192,8 +210,14 @@ def place_name(columns: list[str], column: int) -> str:
 
     >>> place_name([SHAPE, ".0.0", ".1.0"], 2), place_name([SHAPE, ".0", ".1.rows.0.n"], 2), place_name([], 1)
     ('value 1 of row 2', 'rows.0.n of the answer', 'coordinate 2 of the output')
+    >>> place_name([SHAPE, ".note", f".note{INSIDE}2"], 2)
+    'number 2 in note of the answer'
     """
     path = columns[column].strip(".") if column < len(columns) else ""
+    path, inside, place = path.partition(INSIDE)
+    if inside:
+        part = f"number {place}" if place.isdigit() else "the words without the numbers"
+        return f"{part} in {place_name([path], 0)}"
     parts = path.split(".")
     if len(parts) == 2 and all(part.isdigit() for part in parts):
         return f"value {int(parts[1]) + 1} of row {int(parts[0]) + 1}"
@@ -202,11 +226,6 @@ def place_name(columns: list[str], column: int) -> str:
     if path and not path.isdigit():
         return f"{path} of the answer"
     return f"coordinate {column + 1} of the output" if column or path else "the output"
-
-
-def _columns(campaign: Campaign) -> list[str]:
-    target = campaign.source.target
-    return list(target.columns) if isinstance(target, Called) else []
 
 
 def _is_shape(columns: list[str], column: int) -> bool:
@@ -222,7 +241,9 @@ def _rows_on(columns: list[str], fixed: list[Constant], side: int) -> int:
     missing = {
         constant.column for constant in fixed if math.isnan((constant.first, constant.second)[side] or 0.0)
     }
-    lists = {"." + ".".join(path.split(".")[1:-1]) for path in columns if path != SHAPE}
+    lists = {
+        "." + ".".join(path.split(".")[1:-1]) for path in columns if path != SHAPE and INSIDE not in path
+    }
     return len(
         {
             prefix
@@ -240,4 +261,6 @@ def _say(value: float | None, texts: dict[float, str]) -> str:
         return "changing"
     if math.isnan(value):
         return "missing"
-    return f'"{texts[value]}"' if value in texts else f"{value:.10g}"
+    if value in texts:
+        return f'"{shorten(texts[value], 60, placeholder=" …")}"'
+    return f"{value:.10g}"
