@@ -36,6 +36,11 @@ def test_deep_or_long_chains_are_refused_in_words(text: str) -> None:
         parse(text)
 
 
+def test_a_call_that_the_parser_stumbles_over_is_refused_in_words() -> None:
+    with pytest.raises(InvalidQuery, match="could not be read"):
+        parse("SELECT VAR_MAP(1) FROM t")
+
+
 def test_a_long_flat_chain_of_conditions_is_read() -> None:
     assert isinstance(parse("SELECT a FROM t WHERE " + " OR ".join(["a = 1"] * 1_500)), exp.Select)
 

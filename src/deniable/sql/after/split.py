@@ -17,6 +17,7 @@ from deniable.errors import InvalidQuery
 from deniable.sql import functions
 from deniable.sql.after.allowed import RESERVED, check_after, check_reserved
 from deniable.sql.after.canonical import canonical
+from deniable.sql.after.groups import check_groups
 from deniable.sql.after.lift import Lifted, aggregates, keys_of, name_items, says_more
 from deniable.sql.answer.cache_key import normal
 from deniable.sql.read import hints
@@ -145,8 +146,9 @@ class _Splitter:
 
     blocks: dict[str, Query] = field(default_factory=dict)
     known: dict[int, _Kind] = field(default_factory=dict)
-    private_keys: dict[str, list[str]] = field(default_factory=dict)
-    """The private keys of blocks, as those who read them call them, by the names of their tables."""
+    private_keys: dict[str, dict[str, str]] = field(default_factory=dict)
+    """The private columns of blocks, with what those who read them call them, by the names of their
+    tables."""
 
     def split_query(self, sources: Sources, tree: exp.Expr) -> SplitQuery:
         after = self.released(sources, tree)
@@ -155,7 +157,7 @@ class _Splitter:
             refuse(
                 "The query reads no private table.", "There is nothing to protect: ask the database itself."
             )
-        _check_groups(after, self.private_keys, sources.unit)
+        check_groups(after, self.private_keys)
         keys = sorted(self.blocks)
         places = {table_name(i): table_name(keys.index(key)) for i, key in enumerate(self.blocks)}
         for table in after.find_all(exp.Table):
@@ -312,9 +314,14 @@ class _Splitter:
         name = table_name(list(self.blocks).index(key))
         names = dict(zip(lift.items, columns, strict=True))
         private = {key.name for key in query.keys if key.domain is None}
-        if private:
-            nodes = [lift.items[item] for item, column in names.items() if column in private]
-            self.private_keys[name] = [_called(select, node) for node in nodes]
+        self.private_keys.setdefault(
+            name,
+            {
+                column: _called(select, lift.items[item])
+                for item, column in names.items()
+                if column in private
+            },
+        )
         placeholder.replace(_reading(name, names, select))
         return outer
 
@@ -323,62 +330,6 @@ def _called(select: exp.Select, key: exp.Expr) -> str:
     """A key as it is called by who reads the block; its own text where it is not among the items."""
     names = (str(item.alias_or_name) for item in select.expressions if plain(item) == key)
     return next(names, "") or key.sql("duckdb")
-
-
-def _check_groups(after: exp.Expr, private: dict[str, list[str]], unit: Unit) -> None:
-    """Refuse what is aggregated over groups with private keys: rare ones are not released, so a count of the
-    groups, or a sum or an average over them, would be of the common ones alone and would not say so. What is
-    grouped by the same private keys again is aggregated over public ones."""
-    keys = dict(private)
-    for cte in after.find_all(exp.CTE, bfs=False):
-        read = [key for name in _tables_of(cte.this) for key in keys.get(name, ())]
-        if read:
-            keys[fold(str(cte.alias))] = read
-    for select in filter(_has_aggregates, after.find_all(exp.Select)):
-        groups = _group_names(select)
-        names = (
-            key for source in _given(select) for name in _tables_of(source) for key in keys.get(name, ())
-        )
-        missing = next((name for name in names if fold(name) not in groups), None)
-        if missing is not None:
-            _refuse_groups(missing, unit)
-
-
-def _refuse_groups(key: str, unit: Unit) -> None:
-    way_out = "Ask for the groups themselves, or declare their public values (keys=, --keys)."
-    if unit.column_name:
-        way_out += f" Or add {unit.column_name} to their GROUP BY."
-    refuse(
-        f"This aggregates over groups by {_cut(key)}, whose values are private. Rare values are not "
-        "released, so the result would be of the common ones alone.",
-        way_out,
-    )
-
-
-def _group_names(select: exp.Select) -> set[str]:
-    """The columns that a SELECT groups by, by their names or by their places."""
-    group = select.args.get("group")
-    names = set()
-    for node in map(plain, group.expressions if group is not None else ()):
-        item: exp.Expr | None = node
-        if isinstance(node, exp.Literal) and str(node.this).isdecimal():
-            item = plain(dict(enumerate(select.expressions, 1)).get(int(node.this), node))
-        if isinstance(item, exp.Column):
-            names.add(fold(str(item.name)))
-    return names
-
-
-def _cut(text: str, most: int = 60) -> str:
-    return text if len(text) <= most else f"{text[:most]}…"
-
-
-def _tables_of(node: exp.Expr) -> list[str]:
-    return [fold(str(table.name)) for table in node.find_all(exp.Table)]
-
-
-def _has_aggregates(select: exp.Select) -> bool:
-    parts = [*select.expressions, select.args.get("having")]
-    return any(True for part in parts if part is not None for _ in aggregates(part))
 
 
 def _united(sides: set[_Kind]) -> _Kind:

@@ -72,3 +72,26 @@ def test_they_are_the_rows_of_the_join(kind: str) -> None:
 def test_what_would_multiply_otherwise_is_refused(text: str, unit: Unit, why: str) -> None:
     with pytest.raises(InvalidQuery, match=why):
         check(text, SCHEMA, unit)
+
+
+@pytest.mark.parametrize(
+    ("series", "values"),
+    [
+        ("generate_series(DATE '2024-01-01', DATE '2024-01-02', INTERVAL 6 HOUR)", 5),
+        ("range(DATE '2024-01-01', DATE '2024-01-02', INTERVAL 6 HOUR)", 4),
+        ("generate_series(DATE '9999-12-31', DATE '9999-12-31', INTERVAL 1 MINUTE)", 1),
+        ("generate_series(DATE '2024-01-01', DATE '2024-01-03', INTERVAL 24 HOUR)", 3),
+    ],
+)
+def test_a_series_of_days_by_hours_is_one_of_moments(series: str, values: int) -> None:
+    text = f"SELECT g.d, COUNT(*) AS n FROM {series} AS g(d) JOIN stays ON a >= 0 GROUP BY g.d"
+    domain = check(text, SCHEMA, UNIT).keys[0].domain
+    assert domain is not None
+    assert len(domain) == values
+    assert len({type(value) for value in domain}) == 1
+
+
+def test_a_series_of_days_by_tiny_steps_is_refused_in_words() -> None:
+    text = "SELECT COUNT(*) FROM generate_series(DATE '0001-01-01', DATE '9999-01-01', INTERVAL 1 MICROSECOND) AS g(d), stays"
+    with pytest.raises(InvalidQuery, match="at most 1,000 values"):
+        check(text, SCHEMA, UNIT)

@@ -7,11 +7,11 @@ from sqlglot import expressions as exp
 
 from deniable.sql import types
 from deniable.sql.intervals import Interval
-from deniable.sql.read.expressions.coercion import meet
+from deniable.sql.read.expressions.coercion import convert, meet
 from deniable.sql.read.expressions.translator import Translator
 from deniable.sql.read.names import MAX_DOMAIN, Field, Scope
 from deniable.sql.read.parse import refuse
-from deniable.sql.read.times.periods import Period, moved, period
+from deniable.sql.read.times.periods import DAY, Period, moved, period
 from deniable.sql.tree import Call, Column, Expr, Kind, Listed, Literal, Project, Type, Value
 
 
@@ -36,6 +36,7 @@ def _values(node: exp.GenerateSeries) -> tuple[Type, list[Value]]:
         refuse("An empty RANGE is not answered.", "Write range(0, 10).")
     if not isinstance(start, Literal) or not isinstance(end, Literal) or start.type.kind is not end.type.kind:
         refuse("GENERATE_SERIES expects two literals of one type.", "Write generate_series(0, 23).")
+    start, end = _as_moments(start, end, step)
     is_whole = start.type.kind is Kind.INTEGER
     values = _numbers(start, end, step, read) if is_whole else _times(start, end, step)
     if before_end and values and values[-1] == end.value:
@@ -116,6 +117,17 @@ def _numbers(start: Literal, end: Literal, step: exp.Expr | None, read: Translat
     low, high = int(start.value), int(end.value)  # type: ignore[arg-type]
     _check_length((high - low) // by.value + 1)
     return list(range(low, high + (1 if by.value > 0 else -1), by.value))
+
+
+def _as_moments(start: Literal, end: Literal, step: exp.Expr | None) -> tuple[Literal, Literal]:
+    """Days by steps of less than a day are moments."""
+    by = period(step)
+    if start.type.kind is not Kind.DATE or by is None or not by.micros % DAY:
+        return start, end
+    first, last = convert(start, types.TIMESTAMP), convert(end, types.TIMESTAMP)
+    assert isinstance(first, Literal)
+    assert isinstance(last, Literal)
+    return first, last
 
 
 def _times(start: Literal, end: Literal, step: exp.Expr | None) -> list[Value]:
