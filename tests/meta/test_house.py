@@ -24,6 +24,10 @@ MODULES, SWITCHES = 110, 340
 """What one query enters, and how often it changes package at most, with room for what chance adds. The aims of
 `make house` are lower."""
 
+CODE_LINES = 60_000
+"""What was reached. The aim of `make house` is lower: whoever gets nearer to it lowers this number too, and whoever
+adds a capability that needs more says so in the commit that raises it."""
+
 
 @pytest.fixture(scope="module")
 def seen() -> house.Walk:
@@ -80,6 +84,11 @@ def test_what_is_off_is_named_with_its_place(tmp_path: Path) -> None:
     assert house.lengths(module) == [26]
 
 
+def test_code_lines_are_statements(tmp_path: Path) -> None:
+    text = 'import os\n\n\ndef f(a: int) -> int:\n    """What it does."""\n    # why\n    return g(\n        a,\n    )\n'
+    assert house.code_lines(planted(tmp_path, text)) == 2
+
+
 # ------------------------------------------------------------------------------------------ what was reached
 
 
@@ -104,8 +113,12 @@ def test_no_local_is_a_lone_participle() -> None:
     assert house.lone_locals(house.source()) == []
 
 
+def test_code_does_not_grow_unseen() -> None:
+    assert house.code_lines(house.source()) <= CODE_LINES
+
+
 def test_files_and_functions_stay_short() -> None:
-    assert statistics.median(len(module.lines) for module in house.source()) <= 150
+    assert statistics.median(len(module.lines) for module in house.source()) <= house.MEDIAN
     assert statistics.median(house.lengths(house.source())) <= 6
 
 
