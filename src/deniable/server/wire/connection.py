@@ -249,7 +249,7 @@ class Connection:
         try:
             with self._service.throttle.text(self._owner, len(body)):
                 await self._dispatch(kind, MessageReader(body))
-        except Exception as error:
+        except Exception as error:  # what rows steer is one fixed sentence by now; a bug is not told
             self._fail(error)
             self._skipping = kind != b"Q"
         if kind == b"Q":

@@ -75,7 +75,7 @@ class Wire:
             asyncio.CancelledError,
         ):
             pass
-        except Exception as error:
+        except Exception as error:  # a bug: where it is goes to the log, and the others are served on
             log.error("%s", where(error))
         finally:
             self._tasks.discard(task)
