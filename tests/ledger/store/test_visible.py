@@ -438,7 +438,7 @@ def test_whoever_lost_the_log_closes_nothing_that_others_have_charged(
         newcomer.account("visits").run(TENTH, 5)
         head = newcomer.head()
     receiver.send("close")
-    child.join(60)
+    child.join(600)
     assert child.exitcode == 0
     with Ledger.open(url) as newcomer:
         assert newcomer.verify(head).ok
@@ -513,7 +513,7 @@ def test_four_processes_release_nothing_after_the_change(
     changed.set()
     reports = [receiver.recv() for receiver, _ in pipes]
     for child in children:
-        child.join(60)
+        child.join(600)
     for entries, late, error in reports:
         assert late == []
         assert "Nothing was" in error
