@@ -26,7 +26,7 @@ from deniable.loss import NegativeBinomialRuns
 from deniable.mechanism import Sequentially
 from deniable.randomness import SeededRandom
 from deniable.units import Unit
-from tests.learn.sgd.runs import FEATURES, linear, problem, small, trainer
+from tests.learn.sgd.runs import FEATURES, linear, problem, run_of, small, trainer
 
 X, Y = problem(60)
 EXAMPLE = (torch.zeros(FEATURES), 0)
@@ -223,7 +223,7 @@ def loop(own: Account, model: nn.Module, data: Any = None, **given: Any) -> Any:
     optimizer = given.pop("optimizer", None) or torch.optim.SGD(model.parameters(), lr=0.1)
     given = {"n": 60, "lot": 60, "steps": 3, "noise_multiplier": 1.0} | given
     rng = given.pop("rng", None)
-    run = DPSGD(model, nn.CrossEntropyLoss(), **given)
+    run = run_of(model, nn.CrossEntropyLoss(), **given)
     return make_private(run, optimizer, (X, Y) if data is None else data, account=own, rng=rng)
 
 

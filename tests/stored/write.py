@@ -156,7 +156,7 @@ def training_run() -> DPSGD:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
-    return DPSGD(
+    return DPSGD.from_keywords(
         model,
         nn.CrossEntropyLoss(),
         n=300,
@@ -196,7 +196,7 @@ def rounds_run() -> FedAvg:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
-    return FedAvg(
+    return FedAvg.from_keywords(
         model, nn.CrossEntropyLoss(), clients=CLIENTS, rate=1, rounds=5, noise=Central(2.0), progress=False
     )
 
@@ -362,6 +362,7 @@ PROGRAM = '''"""A count with Laplace noise of scale 1, of a table that is a numb
 
 import random
 import sys
+from tests.federated.runs import run_of
 
 print(int(sys.argv[1]) + random.expovariate(1) - random.expovariate(1))
 '''
