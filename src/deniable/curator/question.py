@@ -1,5 +1,5 @@
-"""A question: the text of a query and its terms. Every door (Python, shell, notebook, REST, `Remote`, console,
-PostgreSQL's protocol) takes the terms that are declared here.
+"""A question: the text of a query and its terms. Every door (Python, shell, notebook, REST, `Remote`,
+console, PostgreSQL's protocol) takes the terms that are declared here.
 
 >>> text = "SELECT COUNT(*) FROM visits"
 >>> Question.read(text, epsilon="0.10") == Question.read(text, epsilon=0.1)
@@ -103,7 +103,8 @@ class Term:
         return value
 
     def _read_whole(self, text: str) -> int:
-        if not (text.isascii() and text.isdigit()) or not self.least <= int(text[:20]) <= self.most:
+        is_short = text.isascii() and text.isdigit() and len(text) <= 20
+        if not is_short or not self.least <= int(text) <= self.most:
             raise self._refusal(f"a whole number from {self.least:,} to {self.most:,}", text)
         return int(text)
 
@@ -156,7 +157,7 @@ class Question:
         TermKind.WHOLE,
         None,
         "Each group has at least",
-        "Smallest group size (in rows) that is publicly known; a wanted ± needs it for averages and quantiles.",
+        "Smallest group size that is publicly known; a wanted ± needs it for averages and quantiles.",
     )
     max_groups: int | None = _term(
         TermKind.WHOLE,
@@ -187,7 +188,7 @@ class Question:
         TermKind.SWITCH,
         None,
         "Estimate rows beyond the limit per person",
-        "Whether a part of ε estimates the rows above the limit per person. By default it does where ε is given.",
+        "Whether a part of ε estimates the rows above the limit per person; by default with a given ε.",
     )
     most_rows: int | None = _term(
         TermKind.WHOLE,
