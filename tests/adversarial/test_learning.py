@@ -264,7 +264,7 @@ def test_a_step_in_inference_mode_is_refused_without_a_freeze(ledger: Ledger) ->
         assert own.status is Status.OPEN
     with (
         torch.inference_mode(),
-        pytest.raises(InvalidParameter, match="Inside torch.inference_mode there are no gradients"),
+        pytest.raises(InvalidParameter, match=r"Inside torch\.inference_mode there are no gradients"),
     ):
         own.run(small(), (X, Y))
 

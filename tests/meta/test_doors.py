@@ -25,7 +25,7 @@ from deniable.server.remote import Remote
 from deniable.server.wire.conversation import WireConversation
 from deniable.server.wire.statements import statements
 from deniable.units import Unit
-from tests.meta.source import modules
+from tests.meta.source import list_nodes, modules
 
 DOORS = ("deniable.cli", "deniable.server")
 BASES = {"Mechanism", "Interactive", "Loss"}
@@ -56,7 +56,7 @@ def with_a_loss(known: dict[str, Path]) -> list[str]:
         f"{name}.{node.name}"
         for name, path in known.items()
         if name in DOORS or name.startswith(tuple(f"{door}." for door in DOORS))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in list_nodes(path)
         if isinstance(node, ast.ClassDef)
         if any("loss" in names(each) for each in node.body) or BASES & {base(each) for each in node.bases}
     ]

@@ -83,7 +83,7 @@ class Pending:
             self._key = self._once()
             with paid_once(self._key, self._body):
                 self._reply = self._inquiry.reply()
-        except BaseException:
+        except BaseException:  # it goes on as it is; the turn is given back whoever or whatever ended it
             self._turns.give(self._asked)
             raise
         if self.rest <= 0:
