@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum, auto
 from fractions import Fraction
@@ -238,10 +237,10 @@ class Question:
         text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
-    def plan_terms(self, stated: Mapping[str, Any]) -> Terms:
-        """What a plan is made for: `stated`, which the text itself says or the account, and the rest as it
-        was asked."""
-        values = {each.name: getattr(self, each.name) for each in fields(Terms)} | stated
+    def plan_terms(self, changes: dict[str, Any]) -> Terms:
+        """What a plan is made for: the terms that were asked for, with `changes` that the text itself makes,
+        or the account."""
+        values = {each.name: getattr(self, each.name) for each in fields(Terms)} | changes
         if self.left_out is None:
             values["left_out"] = self.within is None and self.of is None
         return Terms(**values)

@@ -35,10 +35,9 @@ class PaidText:
     run: ReleasedRun | None = None
 
     @classmethod
-    def from_release(
-        cls, release: Release[ReleasedText], confidence: float, epsilon: float, delta: float
-    ) -> PaidText:
-        text = release.value
+    def from_release(cls, release: Release[Any], confidence: float, epsilon: float, delta: float) -> PaidText:
+        """From the release of a `ReleasedText`."""
+        text: ReleasedText = release.value
         answer = None
         if text.result is not None:
             answer = Answer.of(replace(release, value=text.result), epsilon=epsilon, delta=delta)
@@ -130,6 +129,7 @@ class KeptText:
     def read_blocks(self, entry: str, make_plan: Callable[[], Plan]) -> PaidText:
         """The blocks, for whom paid for them by `entry`. A run is read by the plan of its block."""
         content = self._content
+        blocks: Sequence[ReleasedBlock]
         if self.has_run:
             blocks = [block_of_run(ReleasedRun.from_dict(content["run"]), make_plan())]
         else:
