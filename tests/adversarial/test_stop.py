@@ -18,8 +18,7 @@ import duckdb
 import pytest
 
 from deniable.curator import Curator, stop
-from deniable.curator.response_time import Pace
-from deniable.curator.stop import SENTENCE, Stop, by_signal
+from deniable.curator.stop import SENTENCE, Pace, Stop, by_signal
 from deniable.errors import AccountFrozen, DataError, Stopped
 from deniable.guarantee import Budget
 from deniable.ledger import EntryKind, Ledger, Status
@@ -238,7 +237,7 @@ def test_a_wish_to_stop_is_heard_between_statements_as_well() -> None:
 def test_a_stopped_query_ends_at_the_step_after_the_wish(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the engine ended at once (the wish comes in the sleep) or was still at work."""
     clock = [0.0]
-    monkeypatch.setattr("deniable.curator.response_time.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("deniable.curator.stop.time.monotonic", lambda: clock[0])
 
     def finished(at: float) -> float:
         clock[0], wish = 0.0, Stop()
@@ -248,7 +247,7 @@ def test_a_stopped_query_ends_at_the_step_after_the_wish(monkeypatch: pytest.Mon
                 wish.requested = at
             clock[0] += seconds
 
-        monkeypatch.setattr("deniable.curator.response_time.time.sleep", sleep)
+        monkeypatch.setattr("deniable.curator.stop.time.sleep", sleep)
         pace = Pace(1.0, wish)
         clock[0] = 0.01
         pace.wait()

@@ -436,6 +436,23 @@ def test_names_of_the_catalog_and_names_that_mislead_are_refused(shared: Hospita
         assert register(owner, name).status_code == 422
 
 
+def test_remote_brings_every_term_and_all_that_is_said_of_an_answer(fresh: Hospital) -> None:
+    text = "SELECT MAX(days) AS m, MEDIAN(days) AS d FROM visits"
+    with dp.Remote(fresh.url, token=fresh.tokens["ada"], data="visits") as remote:
+        answer = remote.sql(text, epsilon=0.1, bracket=False)
+        forecast = remote.preview(COUNT, epsilon=0.1, of=20)
+    with fresh.api("ada") as client:
+        terms = {"sql": text, "epsilon": 0.1, "bracket": False}
+        sent = client.post("/v1/datasets/visits/queries", json=terms).json()
+        refused = client.post("/v1/datasets/visits/queries", json=terms | {"most_rows": 0})
+    assert any("nobody's own value" in note for note in answer.notes)
+    assert any("bracket=False" in note for note in answer.notes)
+    assert sent["again"]
+    assert sent["notes"][: len(answer.notes)] == list(answer.notes)
+    assert forecast.more is not None
+    assert refused.status_code == 422
+
+
 def test_the_remote_is_a_curator_elsewhere(fresh: Hospital) -> None:
     with dp.Remote(fresh.url, token=fresh.tokens["ada"], data="visits") as remote:
         assert remote.datasets() == ["visits"]
