@@ -229,9 +229,7 @@ def test_what_another_asked_looks_like_a_new_answer() -> None:
 
 def test_what_another_asked_takes_the_time_that_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
     lingered: list[float] = []
-    monkeypatch.setattr(
-        "deniable.curator.stop.Pace.linger", lambda self, seconds: lingered.append(seconds)
-    )
+    monkeypatch.setattr("deniable.curator.stop.Pace.linger", lambda self, seconds: lingered.append(seconds))
     with Ledger.open("sqlite://") as ledger:
         _, ada, bob = shared(ledger)
         ada.sql(COUNT, epsilon=0.25)
