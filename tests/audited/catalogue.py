@@ -60,7 +60,7 @@ from deniable.mechanism import Random, Sequentially
 from deniable.mechanisms import Laplace, RandomizedResponse, cautionary
 from deniable.mechanisms.integer_noise import IntegerNoise
 from deniable.smooth import IntegerLaplace, NoisyInput
-from deniable.sql.after.release import Blocks, WithBlock
+from deniable.sql.after.release import Blocks
 from deniable.sql.plan import keys, noise, quantiles
 from deniable.sql.plan.bounds import row_classes
 from deniable.sql.plan.bounds.values import ValueBounds
@@ -595,7 +595,6 @@ COMPOSED: dict[type, tuple[type, ...]] = {
     Walking: (DPSGD,),
     ScaledRegression: (PrivateStandardizer, GradientPerturbation),
     Blocks: (Plan,),
-    WithBlock: (Plan,),
 }
 """Classes that run others of this catalogue one after the other, or on several
 processes, and state the sum of their losses."""

@@ -20,9 +20,13 @@ STRAIGHT = (
 """Where a long straight line of cases is the proof read aloud: it is not cut to please a measure. (That no modules
 import one another in a circle is tested with the layers, and that every function is typed in `test_typed`.)"""
 
-MODULES, SWITCHES = 110, 340
-"""What one query enters, and how often it changes package at most, with room for what chance adds. The aims of
-`make house` are lower."""
+REACHED = {
+    "people with any number of rows": (82, 340),
+    "a window over groups": (86, 510),
+    house.KEPT: (22, 25),
+}
+"""The modules (but words, accounting and randomness) that a query enters, and its returns, with a little room for
+chance. These may fall and never rise; the aims of `make house` are lower where they are not reached."""
 
 CODE_LINES = 57_800
 """What was reached. The aim of `make house` is lower: whoever gets nearer to it lowers this number too, and whoever
@@ -82,8 +86,13 @@ REACHED = {
 
 
 @pytest.fixture(scope="module")
-def seen() -> house.Walk:
-    return house.walk()
+def walks() -> dict[str, house.Walk]:
+    return {kind: house.walk(kind) for kind in house.WALKS}
+
+
+@pytest.fixture(params=[kind for kind in house.WALKS if kind != house.KEPT])
+def seen(walks: dict[str, house.Walk], request: pytest.FixtureRequest) -> house.Walk:
+    return walks[request.param]
 
 
 def function(text: str) -> ast.FunctionDef:
@@ -219,9 +228,29 @@ def test_a_query_is_priced_once_and_makes_three_transactions(seen: house.Walk) -
     assert sum(seen.calls[each] for each in house.TRANSACTIONS) == 3
 
 
-def test_a_query_enters_no_more_modules_than_it_did(seen: house.Walk) -> None:
-    assert len(seen.modules) <= MODULES
-    assert seen.switches <= SWITCHES
+@pytest.mark.parametrize("kind", house.WALKS)
+def test_a_query_enters_no_more_modules_than_it_did(walks: dict[str, house.Walk], kind: str) -> None:
+    modules, returns = REACHED[kind]
+    assert len(walks[kind].rooms) <= modules
+    assert walks[kind].returns <= returns
+
+
+def test_a_kept_answer_is_read_in_few_steps(walks: dict[str, house.Walk]) -> None:
+    """It is neither parsed nor planned again: no stage of SQL is entered but what reads the stored answer."""
+    rooms, returns, calls = house.AIMS[house.KEPT]
+    seen = walks[house.KEPT]
+    assert len(seen.rooms) <= rooms
+    assert seen.returns <= returns
+    assert seen.calls.total() <= calls
+    assert not any(module.startswith(("sql/read/", "sql/write/", "sql/engines/")) for module in seen.rooms)
+    assert "sql/plan/planner.py" not in seen.rooms
+
+
+def test_words_are_no_rooms(walks: dict[str, house.Walk]) -> None:
+    for seen in walks.values():
+        assert not any(module.startswith(("accounting/", "loss/", "numbers.py")) for module in seen.rooms)
+        assert {"numbers.py", "errors.py", "loss/tree.py"} & set(seen.modules)
+        assert all("accounting/" not in module for pair in seen.crossings for module in pair)
 
 
 def test_a_query_is_walked_in_every_thread(seen: house.Walk) -> None:
@@ -234,4 +263,4 @@ def test_a_query_is_walked_in_every_thread(seen: house.Walk) -> None:
         "accounting",
     }
     assert any(module.startswith("sql/engines") for module in seen.modules)
-    assert seen.switches > 10
+    assert seen.returns > 10

@@ -246,7 +246,7 @@ def opened(settings: Settings) -> Iterator[tuple[Service, str]]:
     doors, ready = Doors(service), threading.Event()
     thread = threading.Thread(target=lambda: asyncio.run(doors.serve(lambda _: ready.set())))
     thread.start()
-    assert ready.wait(60)
+    assert ready.wait(600)
     try:
         yield service, f"http://{doors.http}"
     finally:
@@ -297,7 +297,7 @@ def propose(url: str, facts: dict[str, Any]) -> None:
 
 
 def session(url: str, name: str, password: str) -> httpx.Client:
-    client = httpx.Client(base_url=url, timeout=60, trust_env=False)
+    client = httpx.Client(base_url=url, timeout=600, trust_env=False)
     begun = check(client.post("/v1/login", json={"name": name, "password": password})).json()
     client.headers.update({"Origin": url, "X-CSRF-Token": begun["csrf"]})
     return client
