@@ -75,7 +75,7 @@ class Inquiry(Original):
             more = account.times(quote.loss, delta=quote.charge_delta)
             advice = advise_account(account, self._question, quote.terms)
         refusal = None if free else would.refusal
-        errors, confidence, fits = quote.expected(), quote.terms.confidence, would.fits or free
+        errors, confidence, fits = quote.expect_errors(), quote.terms.confidence, would.fits or free
         shares, cost = (*quote.shares(), *advice), (quote.epsilon, quote.delta)
         return Preview(*cost, errors, confidence, fits, free, would.left, refusal, more, shares)
 
@@ -160,7 +160,7 @@ class Inquiry(Original):
             outcome = partial(self._give, quote, view, paid_text, pace.seconds, stop)
         except Exception as error:  # it is raised again, as it is, when its time has come
             outcome = partial(_raise, error)
-        pace.worked()
+        pace.end_work()
         return Reply(pace, outcome, partial(self._leave, stop))
 
     def _pay(self, quote: Quote, view: LedgerView, stop: Stop, pace: Pace) -> PaidText:
