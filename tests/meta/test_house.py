@@ -28,6 +28,10 @@ REACHED = {
 """The modules (but words, accounting and randomness) that a query enters, and its returns, with a little room for
 chance. These may fall and never rise; the aims of `make house` are lower where they are not reached."""
 
+CODE_LINES = 57_800
+"""What was reached. The aim of `make house` is lower: whoever gets nearer to it lowers this number too, and whoever
+adds a capability that needs more says so in the commit that raises it."""
+
 REACHED = {
     ("accounting", "functions"): 20,
     ("accounting", "parameters"): 10,
@@ -155,6 +159,11 @@ def test_what_is_off_is_named_with_its_place(tmp_path: Path) -> None:
     assert house.lengths(module) == [26]
 
 
+def test_code_lines_are_statements(tmp_path: Path) -> None:
+    text = 'import os\n\n\ndef f(a: int) -> int:\n    """What it does."""\n    # why\n    return g(\n        a,\n    )\n'
+    assert house.code_lines(planted(tmp_path, text)) == 2
+
+
 # ------------------------------------------------------------------------------------------ what was reached
 
 
@@ -177,6 +186,10 @@ def test_no_line_is_longer_than_110() -> None:
 
 def test_no_local_is_a_lone_participle() -> None:
     assert house.lone_locals(house.source()) == []
+
+
+def test_code_does_not_grow_unseen() -> None:
+    assert house.code_lines(house.source()) <= CODE_LINES
 
 
 def lone_shares() -> dict[tuple[str, str], float]:
@@ -203,7 +216,7 @@ def test_what_is_within_the_aim_has_no_excuse() -> None:
 
 
 def test_files_and_functions_stay_short() -> None:
-    assert statistics.median(len(module.lines) for module in house.source()) <= 150
+    assert statistics.median(len(module.lines) for module in house.source()) <= house.MEDIAN
     assert statistics.median(house.lengths(house.source())) <= 6
 
 

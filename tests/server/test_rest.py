@@ -132,9 +132,9 @@ def test_a_job_says_running_or_ended_and_is_ones_own(shared: Hospital) -> None:
 
 
 def test_the_floor_is_waited_for_in_no_thread(tmp_path: Path) -> None:
-    """Twelve questions at once, two threads, a floor of 1.5 s: were it slept through in the threads, the last would
-    be charged after six steps of it. All are charged before the first is answered."""
-    with hospital(tmp_path, rows=200, threads=2, floor=1.5) as running:
+    """Twelve questions at once, two threads: were the floor slept through in the threads, two would be charged
+    before the first is answered. On an idle machine all are; on the busiest one more than two."""
+    with hospital(tmp_path, rows=200, threads=2, floor=4) as running:
         asked = [f"{COUNT} WHERE age > {i}" for i in range(12)]
         before_first: list[float] = []
         with ThreadPoolExecutor(12) as pool:
@@ -142,7 +142,7 @@ def test_the_floor_is_waited_for_in_no_thread(tmp_path: Path) -> None:
             next(as_completed(replies))
             before_first.append(running.spent())
             assert {reply.result().status_code for reply in replies} == {200}
-        assert before_first[0] == pytest.approx(1.2)
+        assert before_first[0] > 0.25
 
 
 def test_a_client_that_goes_after_the_charge_finds_its_answer_kept(tmp_path: Path) -> None:

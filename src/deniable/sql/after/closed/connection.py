@@ -84,8 +84,8 @@ class Closed:
         may be among them."""
         with self._limit_time():
             statements = self._connection.extract_statements(text)
-            if any(each.type != duckdb.StatementType.SELECT for each in statements[-1:]):
-                _refuse("is not a SELECT.")
+            if [each.type for each in statements] != [duckdb.StatementType.SELECT]:
+                _refuse("is not one SELECT.")
             reader = self._connection.sql(text).to_arrow_reader(BATCH)
             if len(reader.schema) > COLUMNS:
                 _refuse(f"has more than {COLUMNS:,} columns.")
