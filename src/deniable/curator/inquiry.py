@@ -176,15 +176,13 @@ class Inquiry(Original):
 
     def _charge(self, quote: Quote, stop: Stop) -> Release[ReleasedText]:
         desk = self._desk
+        # Planned and priced before anything is written: a refusal leaves no trace.
+        mechanism, delta = Stoppable(quote.mechanism, stop, quote.loss), quote.charge_delta
+        words = _cut(self._question.text)
         with stop.turn(desk.turn):
             desk.begin()
             return desk.account.run(
-                Stoppable(quote.mechanism, stop, quote.loss),
-                desk.engine,
-                rng=desk.rng,
-                delta=quote.charge_delta,
-                description=_cut(self._question.text),
-                fair=(Stopped,),
+                mechanism, desk.engine, rng=desk.rng, delta=delta, description=words, fair=(Stopped,)
             )
 
     def _read(self, quote: Quote, view: LedgerView) -> PaidText:
