@@ -56,7 +56,7 @@ def released(
     """The sums of clipped gradients (clip 1) of a loop's steps, all rows in every lot."""
     model = copy.deepcopy(model)
     optimizer = Routing(model.parameters(), lr=0.0)
-    run = DPSGD(
+    run = DPSGD.from_keywords(
         model, criterion, n=ROWS, lot=ROWS, steps=steps, noise_multiplier=1.0, clip=1.0, example=example
     )
     sums = []
