@@ -20,7 +20,7 @@ from deniable.sql.after.release import ReleasedBlock
 from deniable.sql.after.split import split_query, table_name
 from deniable.sql.after.statement import duckdb_text
 from deniable.sql.answer.table import arrow_type
-from deniable.sql.read.parse import refuse
+from deniable.sql.refusals import refuse
 from deniable.sql.schema.declare import Schema
 from deniable.sql.tree import AggregateRef, KeyRef, Kind, Query
 from deniable.units import Unit

@@ -9,9 +9,8 @@ from sqlglot import ErrorLevel
 from sqlglot import expressions as exp
 from sqlglot.errors import UnsupportedError
 
-from deniable.sql.date_formats import pieces
-from deniable.sql.read.parse import refuse
-from deniable.sql.read.times.date_formats import by_to_char
+from deniable.sql.functions.times.formats import by_to_char, pieces
+from deniable.sql.refusals import refuse
 
 
 def duckdb_text(tree: exp.Expr) -> str:
