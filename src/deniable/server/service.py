@@ -9,6 +9,8 @@ look.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 
@@ -16,6 +18,7 @@ import sqlalchemy as sa
 
 from deniable.accounting.certificate import certify
 from deniable.curator import Answer, Curator, Preview
+from deniable.curator.question import Question
 from deniable.errors import (
     DeniableError,
     Forbidden,
@@ -40,7 +43,6 @@ from deniable.server.people.roster import Roster
 from deniable.server.people.store import Lost, State
 from deniable.server.people.throttle import Throttle
 from deniable.server.purse import Purse, Purses
-from deniable.server.questions import Question
 from deniable.server.settings import Settings
 from deniable.sql.schema.declare import TableInfo
 
@@ -236,21 +238,17 @@ class Service(Original):
         main_curator = self.shelf.curator(name)
         if caller.name == main_curator.account.owner and caller.may(Right.MANAGE):
             return main_curator
-        try:
+        with self._hide_missing():
             return self.shelf.part(name, main_curator, caller.name)
-        except LedgerError as error:
-            if type(error) is not LedgerError:
-                raise
-            raise NotFound(UNKNOWN) from None
 
     def preview(self, caller: Caller, name: str, question: Question) -> Preview:
         self.throttle.hit("previews", caller.name)
-        return self.curator(caller, name).preview(question.text, **question.terms)
+        return self.curator(caller, name).inquire(question).preview()
 
     def kept(self, caller: Caller, name: str, question: Question) -> Answer | None:
         """The answer that she has paid for, if there is one. Never charges anything."""
         self.throttle.hit("requests", caller.name)
-        return self.curator(caller, name).ask(question.text, **question.terms).kept()
+        return self.curator(caller, name).inquire(question).kept()
 
     def ask(
         self,
@@ -316,15 +314,23 @@ class Service(Original):
         return self._part(name, analyst, caller.name)
 
     def _part(self, name: str, analyst: str, caller: str) -> Account:
-        try:
+        with self._hide_missing():
             account = self.ledger.account(names.part(name, analyst), analyst=caller)
-        except LedgerError as error:
-            if type(error) is not LedgerError:
-                raise
-            raise NotFound(UNKNOWN) from None
         if account.parent != name:
             raise NotFound(UNKNOWN)
         return account
+
+    @contextmanager
+    def _hide_missing(self) -> Iterator[None]:
+        """An account that is not there is told as a data set that nobody granted; a ledger that cannot be read
+        is told as that."""
+        try:
+            yield
+        except LedgerError as error:
+            if type(error) is not LedgerError:
+                raise
+            self.ledger.head()
+            raise NotFound(UNKNOWN) from None
 
     def _has_part(self, name: str, analyst: str) -> bool:
         try:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from deniable.curator.answers import words
 from deniable.errors import InvalidParameter, MissingExtra
+from deniable.loss import Loss
 from deniable.mechanism import Release
 from deniable.numbers import short_up
 from deniable.sql import arrays
@@ -33,6 +34,7 @@ FORMAT = 1
 NOT_FOUND = (-1.0, 1.0)
 """What `sql.plan.bounds.values` says where it found no bounds."""
 NOTHING = pa.table({})
+TABLES = ("value", "low", "high", "left_out")
 
 LEFT_OUT = (
     "It counts noise and rounding; it leaves out what clamping to bounds and the bound on rows per person "
@@ -76,7 +78,7 @@ class Answer(Release[pa.Table]):
         """The answer in what a plan released."""
         result = release.value
         release_fields = {f.name: getattr(release, f.name) for f in fields(Release)} | {"value": result.table}
-        low, high = (_limits(side) for side in (result.low, result.high))
+        low, high = (_limit_table(side) for side in (result.low, result.high))
         return cls(
             **release_fields,
             low=low,
@@ -85,7 +87,7 @@ class Answer(Release[pa.Table]):
             epsilon=epsilon,
             delta=delta,
             bounds=dict(result.bounds),
-            left_out=_limits(result.left_out),
+            left_out=_limit_table(result.left_out),
             bounding=result.bounding,
         )
 
@@ -108,12 +110,12 @@ class Answer(Release[pa.Table]):
 
     def to_pandas(self) -> pd.DataFrame:
         """`table` as a data frame of pandas, if that is installed."""
-        _found("pandas")
+        _import_package("pandas")
         return self.table.to_pandas()
 
     def to_polars(self) -> pl.DataFrame:
         """`table` as a data frame of polars, if that is installed."""
-        frame: pl.DataFrame = _found("polars").DataFrame(self.table)
+        frame: pl.DataFrame = _import_package("polars").DataFrame(self.table)
         return frame
 
     def rows(self) -> Iterator[tuple[str, ...]]:
@@ -211,14 +213,64 @@ class Answer(Release[pa.Table]):
         numbers = {name: self._sides(name) for name in names}
         keys = [c for c in self.value.column_names if c not in self.numbers and c not in self.computed]
         title = f"{', '.join(names)}: {100 * self.confidence:.6g} % intervals, ε = {short_up(self.epsilon)}"
-        return answers.picture({key: self._labels(key) for key in keys}, numbers, title=title, path=path)
+        labels = {key: [words.plain(cell) for cell in self.value.column(key).to_pylist()] for key in keys}
+        return answers.picture(labels, numbers, title=title, path=path)
 
     def _sides(self, name: str) -> tuple[list[Any], list[Any], list[Any]]:
         value, low, high = (side.column(name).to_pylist() for side in (self.value, self.low, self.high))
         return value, low, high
 
-    def _labels(self, key: str) -> list[str]:
-        return [words.plain(cell) for cell in self.value.column(key).to_pylist()]
+    # -------------------------------------------------------------------------------------------- as values
+
+    def to_dict(self, *, arrow: bool = False) -> dict[str, Any]:
+        """All that is released, as plain values: what a service sends and the shell prints as JSON. `arrow`
+        adds the tables as texts, from which `from_dict` makes the same answer."""
+        columns = (column.to_pylist() for column in self.value.columns)
+        content = {
+            "columns": [{"name": field.name, "type": str(field.type)} for field in self.value.schema],
+            "rows": [list(row) for row in zip(*columns, strict=True)],
+            "low": self.low.to_pydict(),
+            "high": self.high.to_pydict(),
+            "left_out": self.left_out.to_pydict(),
+            "confidence": self.confidence,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "entry": self.entry,
+            "again": self.again,
+            "private": self.private,
+            "bounds": {name: list(pair) for name, pair in self.bounds.items()},
+            "bounding": None if self.bounding is None else dict(vars(self.bounding)),
+            "computed": list(self.computed),
+            "remarks": list(self.remarks),
+            "cost": self.cost,
+            "notes": list(self.notes),
+            "loss": self.loss.to_dict(),
+            "unit": self.unit.to_dict(),
+        }
+        if arrow:
+            content["arrow"] = {name: arrays.pack_table(getattr(self, name)) for name in TABLES}
+        return content
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Answer:
+        """The answer that `to_dict(arrow=True)` wrote, here or in an earlier version, which said less."""
+        tables = {name: arrays.unpack_table(text) for name, text in content["arrow"].items()}
+        bounding = content.get("bounding")
+        return cls(
+            **tables,
+            loss=Loss.from_dict(content["loss"]),
+            unit=Unit.from_dict(content["unit"]),
+            entry=content["entry"],
+            private=content.get("private", True),
+            confidence=content["confidence"],
+            epsilon=float(content["epsilon"]),
+            delta=float(content["delta"]),
+            bounds={name: (float(low), float(high)) for name, (low, high) in content["bounds"].items()},
+            again=content["again"],
+            computed=tuple(content.get("computed", ())),
+            bounding=None if bounding is None else Bounding(**bounding),
+            remarks=tuple(content.get("remarks", ())),
+        )
 
     # -------------------------------------------------------------------------------------------- kept
 
@@ -243,10 +295,9 @@ class Answer(Release[pa.Table]):
         )
 
     @classmethod
-    def from_kept(cls, kept: Kept, entry: str | None, *, again: bool) -> Answer:
-        """The answer that a ledger kept, to whom paid for it by `entry`; its seal has been checked. Only who
-        has paid before is told that it was given before."""
-        content = json.loads(kept.content)
+    def from_kept(cls, content: Mapping[str, Any], record: Kept, entry: str | None) -> Answer:
+        """The answer that `to_text` wrote, as `record` of a ledger kept it, to whom paid for it by
+        `entry`."""
         left_out, bounding = NOTHING, None
         if "left_out" in content:
             left_out = arrays.unpack_table(content["left_out"])
@@ -254,28 +305,22 @@ class Answer(Release[pa.Table]):
             bounding = Bounding(**content["bounding"])
         return cls(
             value=arrays.unpack_table(content["value"]),
-            loss=kept.loss,
+            loss=record.loss,
             unit=Unit.from_dict(content["unit"]),
             entry=entry,
-            private=kept.private,
+            private=record.private,
             low=arrays.unpack_table(content["low"]),
             high=arrays.unpack_table(content["high"]),
             confidence=content["confidence"],
             epsilon=content["epsilon"],
             delta=content["delta"],
             bounds={name: (pair[0], pair[1]) for name, pair in content["bounds"].items()},
-            again=again,
             left_out=left_out,
             bounding=bounding,
         )
 
 
-def answer_seconds(kept: Kept) -> float:
-    """How long whoever asked first has waited for the answer."""
-    return float(json.loads(kept.content).get("seconds", 0.0))
-
-
-def _found(package: str) -> Any:
+def _import_package(package: str) -> Any:
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError:
@@ -285,7 +330,7 @@ def _found(package: str) -> Any:
         ) from None
 
 
-def _limits(side: Mapping[str, Any]) -> pa.Table:
+def _limit_table(side: Mapping[str, Any]) -> pa.Table:
     return pa.table({name: arrays.column(_floats(cells), pa.float64()) for name, cells in side.items()})
 
 
