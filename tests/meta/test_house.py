@@ -219,6 +219,17 @@ def test_files_and_functions_stay_short() -> None:
     assert statistics.median(house.lengths(house.source())) <= 6
 
 
+ASKING = ("read.relations", "presence", "read.expressions.float_keys", "answer.cache_key")
+"""Those who ask a function's record and name none."""
+
+
+def test_functions_are_named_in_their_records_and_hardly_elsewhere() -> None:
+    measure = house.operation_mentions()
+    assert measure.value <= measure.aim == 100
+    names = [place.split()[1].removeprefix("deniable.sql.") for place in measure.places]
+    assert [name for name in names if name.startswith(ASKING)] == []
+
+
 # ------------------------------------------------------------------------------------------- the walk of a query
 
 

@@ -22,9 +22,8 @@ from deniable.sql.after.reach import Reach, level
 from deniable.sql.after.release import ReleasedBlock
 from deniable.sql.after.split import split_query, table_name
 from deniable.sql.answer.table import arrow_type
-from deniable.sql.date_formats import pieces
-from deniable.sql.read.parse import refuse
-from deniable.sql.read.times.date_formats import by_to_char
+from deniable.sql.functions.times.formats import by_to_char, pieces
+from deniable.sql.refusals import refuse
 from deniable.sql.schema.declare import Schema
 from deniable.sql.tree import AggregateRef, KeyRef, Kind, Query
 from deniable.units import Unit

@@ -19,8 +19,9 @@ from sqlglot import expressions as exp
 
 from deniable.sql.after.lift import aggregates, is_aggregate
 from deniable.sql.read.names import fold
-from deniable.sql.read.parse import name_of, refuse
+from deniable.sql.read.parse import name_of
 from deniable.sql.read.relations.per_unit import plain
+from deniable.sql.refusals import refuse
 
 MOST_KEYS = 200
 MOST_COLUMNS = 1_000

@@ -15,8 +15,9 @@ from sqlglot import expressions as exp
 
 from deniable.errors import InvalidQuery
 from deniable.sql.read.names import Scope, fold
-from deniable.sql.read.parse import name_of, refuse, shown
+from deniable.sql.read.parse import name_of
 from deniable.sql.read.relations.per_unit import aliases, meant, plain
+from deniable.sql.refusals import refuse, shown
 from deniable.sql.tree import Expr
 
 Nested = Callable[[exp.Expr], exp.Expr]
