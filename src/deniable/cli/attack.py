@@ -154,7 +154,7 @@ def _draw_theorem(path: Path, people: int, seed: int) -> None:
     errors = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
     attempts = rebuilding.exhaustive_errors(people, errors, seed=seed)
     wrong = {
-        name: [attempt.wrong for attempt in attempts if attempt.curator == name]
+        name: [attempt.wrong_bits for attempt in attempts if attempt.curator == name]
         for name in ("random", "misleading")
     }
     title = f"Wrong bits after all 2^{people} subsets were asked and all 2^{people} tables tried"
@@ -386,7 +386,12 @@ def _say_where(plot: Path | None) -> None:
 
 def _table(found: Sequence[Learnt]) -> None:
     rows = [
-        (result.release, f"{result.right:,} of {result.of:,}", percent(result.share), percent(result.chance))
+        (
+            result.release,
+            f"{result.right:,} of {result.total:,}",
+            percent(result.share),
+            percent(result.chance),
+        )
         for result in found
     ]
     show.table(("release", "learnt", "share", "by chance"), rows, right=(1, 2, 3), best=len(rows) - 1)

@@ -62,7 +62,7 @@ def gradients(
     from deniable.attack import gradients as inversion
 
     victims = inversion.victims(data, images, seed=seed)
-    results = inversion.compare(victims, epsilon=epsilon, searched=min(searched, images), watch=_watch)
+    results = inversion.compare(victims, epsilon=epsilon, search_images=min(searched, images), watch=_watch)
     findings = _audits(victims, epsilon)
     if plot is not None:
         rows = {"true": victims.images} | {

@@ -98,7 +98,7 @@ def _line(result: InvertedImages, people: int) -> tuple[str, ...]:
         result.model,
         result.attack,
         percent(result.accuracy),
-        f"{result.recognised.sum()} of {people}",
+        f"{result.hits.sum()} of {people}",
         f"{result.nearest_own.mean():.2f}",
         f"{result.nearest_other.mean():.2f}",
         f"{result.to_mean.mean():.2f}",

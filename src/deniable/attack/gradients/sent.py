@@ -128,12 +128,12 @@ def fedsgd(model: nn.Module, noise: Central | OnClient, clip: float) -> FedAvg:
     )  # fmt: skip
 
 
-def plain(model: nn.Module) -> FedAvg:
+def unclipped_run(model: nn.Module) -> FedAvg:
     """The update as it is; whatever noise a trusted server would add, it adds later."""
     return fedsgd(model, Central(1.0), NO_CLIP)
 
 
-def clipped(model: nn.Module) -> FedAvg:
+def clipped_run(model: nn.Module) -> FedAvg:
     return fedsgd(model, Central(1.0), CLIP)
 
 
@@ -150,7 +150,7 @@ def for_budget(model: nn.Module, epsilon: float) -> FedAvg:
     )  # fmt: skip
 
 
-def received(run: FedAvg, x: Tensor, y: Tensor) -> Update:
+def receive_update(run: FedAvg, x: Tensor, y: Tensor) -> Update:
     """What the server receives from a device with these rows, as an update."""
     task = write_task(flat(parameters_of(run.model)), run.start_clip)
     with TemporaryDirectory() as folder:
