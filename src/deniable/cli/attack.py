@@ -362,7 +362,7 @@ def _tell(
             [learnt.chance for learnt in found],
         )
         picture.releases(
-            *columns, title=_drawn(title, secrets), secrets=secrets, protected=protected, path=plot
+            *columns, title=_drawn(title, secrets), secrets=secrets, protected_count=protected, path=plot
         )
     if json:
         show.as_json({"releases": [learnt.to_dict() for learnt in (*extra, *found)]})

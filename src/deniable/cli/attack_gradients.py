@@ -68,7 +68,7 @@ def gradients(
         rows = {"true": victims.images} | {
             f"{result.release},\n{result.attack}": result.images for result in results
         }
-        faces.beside(rows, victims.shape, title="Images in updates", path=plot)
+        faces.side_by_side(rows, victims.shape, title="Images in updates", path=plot)
     baseline = inversion.baseline(victims)
     if json:
         releases = [result.learnt(baseline).to_dict() for result in results]

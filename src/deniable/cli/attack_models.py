@@ -162,7 +162,7 @@ def memorize(
         memory.exposures(
             _counts(copies),
             bars,
-            most=digits * math.log2(10),
+            ceiling=digits * math.log2(10),
             title="Secrets in a character model",
             path=plot,
         )

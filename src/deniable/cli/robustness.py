@@ -319,7 +319,7 @@ def _draw(
         title=f"Certified under {smoothed.noise}",
         norm=norm.value,
         path=plot,
-        abstained=float(np.mean([answer.abstained for answer in answers])),
+        abstention=float(np.mean([answer.abstained for answer in answers])),
     )
     examples = given.images[:8]
     if _square(examples[0]) is not None:

@@ -64,7 +64,7 @@ def run(out: Path, progress: Progress) -> Report:
         curves,
         title="CIFAR-10 in the course of training (Abadi et al. 2016, Fig. 6)",
         path=out / "abadi-figure6.png",
-        every=EVERY,
+        interval=EVERY,
         x="step",
         levels={f"paper at ε = {target:g}, CIFAR-100 public": accuracy for target, accuracy in PAPER.items()},
     )

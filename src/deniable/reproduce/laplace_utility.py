@@ -40,7 +40,7 @@ def run(out: Path, progress: Progress) -> Report:
         x="ε",
         y="error",
         path=out / "laplace-utility.png",
-        measured={"95 %": columns[3]},
+        points={"95 %": columns[3]},
         note=(best, TOLERANCE - 1, f"{TOLERANCE} or more once in 10⁵:\nε = {best:.3f}"),
     )
     reading = READING.format(

@@ -41,7 +41,7 @@ def run(out: Path, progress: Progress) -> Report:
         x="tosses N",
         y="variance added",
         path=out / "laplace-vs-exponential.png",
-        measured={"exponential mechanism": exponential_seen, "Laplace mechanism": laplace_seen},
+        points={"exponential mechanism": exponential_seen, "Laplace mechanism": laplace_seen},
     )
     reading = READING.format(
         epsilon=EPSILON, laplace=slope(laplace), exponential=slope(exponential), power=float(coin.power)

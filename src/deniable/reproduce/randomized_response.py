@@ -47,7 +47,7 @@ def run(out: Path, progress: Progress) -> Report:
         x="people N",
         y="variance of the estimate",
         path=out / "randomized-response.png",
-        measured={"randomized response": measurements},
+        points={"randomized response": measurements},
     )
     reading = READING.format(
         prior=PRIOR,
