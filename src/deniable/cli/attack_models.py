@@ -207,7 +207,7 @@ def watch(steps: Iterable[int], words: str) -> Iterable[int]:
     return show.progress(list(steps), words)
 
 
-def need_learn(what: str) -> None:
+def need_learn(purpose: str) -> None:
     missing = [name for name in ("torch", "sklearn") if find_spec(name) is None]
     if missing:
-        raise extras.missing(f"{what} needs {' and '.join(missing)}", "learn")
+        raise extras.missing(f"{purpose} needs {' and '.join(missing)}", "learn")
