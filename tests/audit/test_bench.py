@@ -51,7 +51,7 @@ def test_pairs_are_neighbours_and_draws_are_rows(target: Case) -> None:
             assert len(target.draw(data, 7, rng)) == 7
 
 
-@pytest.mark.parametrize("target", [c for c in CASES if c.broken], ids=lambda c: c.name)
+@pytest.mark.parametrize("target", [c for c in CASES if c.is_broken], ids=lambda c: c.name)
 def test_every_broken_case_is_found(target: Case) -> None:
     pairs = [
         pair for pair in target.pairs() if target.name != "SVT3" or pair.name == "half half"
@@ -64,7 +64,7 @@ def test_every_broken_case_is_found(target: Case) -> None:
         assert found.epsilon > 5
 
 
-@pytest.mark.parametrize("target", [c for c in CASES if not c.broken], ids=lambda c: c.name)
+@pytest.mark.parametrize("target", [c for c in CASES if not c.is_broken], ids=lambda c: c.name)
 def test_no_sound_case_is_accused(target: Case) -> None:
     found = audit(target, target.pairs(), seed=0, samples=100_000, confidence=1 - 1e-6)
     assert found.verdict is Verdict.CONSISTENT

@@ -31,14 +31,14 @@ from deniable.audit.system import plan
 from deniable.audit.system_options import SystemOptions
 from deniable.audit.target_options import (
     AuditTarget,
-    again,
     failing,
+    find_target,
     from_scores,
     is_query,
     is_scores,
-    named,
     query_target,
     read_pairs,
+    restore_target,
 )
 from deniable.cli import outputs, show
 from deniable.cli.door import door
@@ -230,7 +230,7 @@ def audit(
     if epsilon is not None:
         budget = Budget(epsilon, delta)
     asks = SystemOptions(command, url, sql, target, data, method, json_path, rate, resume, fresh, copies)
-    subject = Subject.from_target(target, elsewhere=asks.given)
+    subject = Subject.from_target(target, elsewhere=asks.is_given)
     outputs.check(plot, save, report)
     _check_effort(seconds, samples)
     _check_about(
@@ -256,7 +256,7 @@ def audit(
         Subject.QUERY: lambda: _query(
             query_target(text, epsilon, delta, tables, unit, name, schema, bounds, keys), options
         ),
-        Subject.MECHANISM: lambda: _attack_target(named(text, budget), text, pairs, unit, options),
+        Subject.MECHANISM: lambda: _attack_target(find_target(text, budget), text, pairs, unit, options),
         Subject.NOTHING: _refuse_nothing,
     }
     if replay_file is not None:
@@ -373,7 +373,7 @@ def _tell_first(sentence: str) -> None:
 
 
 def _query(target: AuditTarget, options: dict[str, Any]) -> Finding:
-    return _attack_target(target, target.of.name, None, None, options)
+    return _attack_target(target, target.subject.name, None, None, options)
 
 
 def _attack_target(
@@ -387,7 +387,7 @@ def _attack_target(
         privacy_unit = Unit.parse(unit)
     with _bar(name) as tell, failing(name):
         finding = attack(
-            target.of, neighbours, target.claim, unit=privacy_unit, name=name, progress=tell, **options
+            target.subject, neighbours, target.claim, unit=privacy_unit, name=name, progress=tell, **options
         )
     return replace(finding, options={**(finding.options or {}), **target.options})
 
@@ -437,7 +437,7 @@ def _target_of(finding: Finding, options: Mapping[str, Any]) -> Any:
     """What a saved finding is about, built again."""
     if "system" in options:
         return SystemOptions(**options["system"]).target()
-    return again(options, finding.target).of
+    return restore_target(options, finding.target).subject
 
 
 def _show_plan(claim: Budget | None, confidence: float, json: bool) -> None:
@@ -475,8 +475,8 @@ def _bench(options: dict[str, Any], plot: Path | None, json: bool) -> NoReturn:
         with _bar(f"{i + 1}/{len(cases)} {target.name}") as tell:
             findings.append(attack(target, target.pairs(), progress=tell, **share))
     verdicts = list(zip(cases, findings, strict=True))
-    wrong = [case for case, finding in verdicts if case.broken != (finding.exit_code == 1)]
-    wrong.sort(key=lambda case: not case.broken)
+    wrong = [case for case, finding in verdicts if case.is_broken != (finding.exit_code == 1)]
+    wrong.sort(key=lambda case: not case.is_broken)
     if plot is not None:
         plots.ladder(findings, plot)
     if json:
@@ -491,8 +491,8 @@ def _bench(options: dict[str, Any], plot: Path | None, json: bool) -> NoReturn:
 def _judge_cases(cases: Sequence[Case]) -> Iterator[str]:
     if not cases:
         yield "Every verdict is right."
-    misses = [case.name for case in cases if case.broken]
-    accusations = [case.name for case in cases if not case.broken]
+    misses = [case.name for case in cases if case.is_broken]
+    accusations = [case.name for case in cases if not case.is_broken]
     if misses:
         yield f"Not found: {', '.join(misses)}. More --time finds more."
     if accusations:

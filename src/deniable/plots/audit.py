@@ -17,7 +17,7 @@ from deniable.accounting.proportion import lower, upper
 from deniable.audit.finding import Finding, Witness
 from deniable.audit.one_run import CURVE
 from deniable.audit.sniper import COUPLED
-from deniable.audit.statistics import Array, from_coupled, from_guesses
+from deniable.audit.statistics import Array, from_guesses, from_pairs
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.numbers import down
@@ -237,7 +237,7 @@ def _bound_at(finding: Finding, witness: Witness, n: int, sides: int) -> float:
     share, alpha = n / witness.trials, 1 - finding.confidence
     if finding.method == COUPLED and finding.options:
         right, wrong, both = finding.options["pairs"]
-        return from_coupled(
+        return from_pairs(
             math.floor(right * share), math.ceil(wrong * share), math.floor(both * share), alpha=alpha
         )
     guesses = math.floor(witness.right * share), math.ceil(witness.wrong * share)
