@@ -58,7 +58,7 @@ def calibrate(
     if steps is None:
         steps = 1
     start = noisy_run(noise or 1.0, rate, steps, mechanism, scheme, replace)
-    run = start.solved(unknown, target, delta)
+    run = start.solve(unknown, target, delta)
     bound = epsilon(run.loss, delta)
     values = {"noise": run.noise, "rate": run.rate, "steps": run.steps}
     if json:

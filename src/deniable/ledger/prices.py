@@ -50,6 +50,6 @@ class Prices:
             cost = self._filters[name].charge(used)
         except DeniableError:
             return charge
-        if cost.within(charge):
+        if cost.fits_into(charge):
             return cost
         return charge

@@ -98,7 +98,7 @@ def check_rule(
             reach = certify(choosing, counts, labels)
         verdict = rule.holds(counts, labels)
         false_denials = (verdict < OPEN) & (truth >= (rule.plan.radius or np.inf))
-        ends = (verdict != OPEN) | (counts.sum(axis=1) == rule.looks.most)
+        ends = (verdict != OPEN) | (counts.sum(axis=1) == rule.looks.sample_size)
         false_claims = (reach > truth) | (rule.leads(counts, labels) & (truth == 0))
         if denials:
             false_claims = false_denials

@@ -144,6 +144,6 @@ def _charges(listed: Mapping[str, Any]) -> Charges:
 
 def _within(returned: Charges, charged: Charges) -> bool:
     return all(
-        name in charged and not charge.negative and charge.within(charged[name])
+        name in charged and not charge.negative and charge.fits_into(charged[name])
         for name, charge in returned.items()
     )
