@@ -202,7 +202,7 @@ def test_blocks_that_were_kept_as_tables_are_still_read(engine: Engine) -> None:
     block = block_of_run(released, theirs)
     content = {"format": 1, "unit": Unit.row().to_dict(), "blocks": [block.to_dict()], "confidence": 0.95}
     content |= {"epsilon": 1.0, "delta": 0.0, "seconds": 0.1, "answers": {"question": "its answer"}}
-    row = Kept.of("key", "1:a", mine.loss, exact(0), True, json.dumps(content), Unit.row())
+    row = Kept.from_loss("key", "1:a", mine.loss, exact(0), True, json.dumps(content), Unit.row())
     assert BlocksKept.serves(row, [theirs])
     assert BlocksKept.own_answer(row, "question") == "its answer"
     assert_same(BlocksKept.from_kept(row, "1:a", [theirs]).release.value[0], block)

@@ -74,7 +74,9 @@ class Replay:
                     f'"{details["name"]}".'
                 )
             case EntryKind.FORGET:
-                if problem := forget.wrong(entry, details, self._forgotten.get(entry.account, forget.NEVER)):
+                if problem := forget.find_fault(
+                    entry, details, self._forgotten.get(entry.account, forget.NEVER)
+                ):
                     yield problem
 
     def _wrong_charges(self, entry: Entry, charges: Charges) -> Iterator[str]:
