@@ -27,6 +27,8 @@ from types import FrameType
 from typing import Any
 
 from tests.meta.source import SOURCE, imports, modules
+from tools import names
+from tools.names import lone, lone_local
 
 PACKAGE = SOURCE / "deniable"
 QUERY = "SELECT region, COUNT(*), AVG(x) FROM visits GROUP BY region"
@@ -37,6 +39,7 @@ LONG = 110
 COMPLEX = 12
 FILES = 12
 LINES = 600
+LONE = 2
 CATALOGUES = ("cli", "plots", "reproduce")
 """Folders with one file for each command, picture or published figure: called by name, so they may be long."""
 
@@ -47,17 +50,6 @@ bracket's cells, a sampler's table."""
 BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.IfExp, ast.comprehension)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-# fmt: off
-IRREGULAR = frozenset([
-    "asked", "built", "caught", "chosen", "drawn", "found", "given", "gone", "held", "kept", "known",
-    "led", "lent", "lost", "made", "meant", "met", "paid", "put", "said", "seen", "sent", "shown",
-    "sought", "spent", "spoken", "stood", "taken", "told", "understood", "won", "worn", "written", "one",
-    "plain", "whole",
-])
-# fmt: on
-"""Participles that do not end in -ed, and the pronouns and adjectives that stand for a noun in this code."""
-NOUNS = frozenset(["seed", "speed", "need", "feed", "bed", "embed", "shed", "breed", "unused"])
 
 
 @dataclass(frozen=True)
@@ -249,15 +241,6 @@ def typed(function: Function) -> bool:
     return function.returns is not None and all(a is None or a.annotation or a.arg in free for a in named)
 
 
-def lone(name: str) -> bool:
-    """Whether a name is a participle or a pronoun and nothing else.
-
-    >>> [name for name in ("found", "rows_read", "bounded", "seed", "answer", "one") if lone(name)]
-    ['found', 'bounded', 'one']
-    """
-    return name in IRREGULAR or (name.isalpha() and name.endswith("ed") and name not in NOUNS)
-
-
 def twice(house: list[Module]) -> dict[str, list[str]]:
     """Public class names that stand in several modules, but for rooms whose words nobody else uses."""
     homes: dict[str, list[str]] = defaultdict(list)
@@ -325,7 +308,39 @@ def long_files(house: list[Module]) -> list[str]:
 
 
 def lone_locals(house: list[Module]) -> list[str]:
-    return sorted({f"{m.name}:{line} {name}" for m in house for name, line in m.locals if lone(name)})
+    return sorted({f"{m.name}:{line} {name}" for m in house for name, line in m.locals if lone_local(name)})
+
+
+def lone_names(house: list[Module], kind: str) -> list[str]:
+    """The functions, parameters or attributes that are named by a lone participle or pronoun, with their places."""
+    found = ((m.name, line, name) for m in house for name, line in names.KINDS[kind](m.tree) if lone(name))
+    return sorted(f"{module}:{line} {name}" for module, line, name in found)
+
+
+def lone_share(house: list[Module], kind: str) -> float:
+    """Of all functions, parameters or attributes the per cent that tell a reader nothing."""
+    total = sum(1 for module in house for _ in names.KINDS[kind](module.tree))
+    return round(100 * len(lone_names(house, kind)) / max(1, total), 1)
+
+
+def packages(house: list[Module]) -> list[str]:
+    """The first-level packages, without the modules beside them."""
+    return sorted({module.package for module in house if module.path.parent != PACKAGE})
+
+
+def of_names() -> list[Measure]:
+    """How many names say nothing: of all, and in the packages that are over the aim."""
+    house = source()
+    every = [
+        Measure(f"lone {kind}, %", lone_share(house, kind), LONE, places=lone_names(house, kind))
+        for kind in names.KINDS
+    ]
+    rooms = [
+        Measure(f"lone {kind} in {package}/, %", lone_share(of_packages(house, (package,)), kind), LONE)
+        for package in packages(house)
+        for kind in names.KINDS
+    ]
+    return every + [measure for measure in rooms if not measure.reached]
 
 
 def choices(house: list[Module]) -> float:
@@ -388,7 +403,7 @@ def main() -> None:
     parser.add_argument("--all", action="store_true", help="also say where a measure fails")
     parser.add_argument("--code", action="store_true", help="only what is read from the code")
     options = parser.parse_args()
-    for measure in [*([] if options.code else of_query()), *of_code()]:
+    for measure in [*([] if options.code else of_query()), *of_code(), *of_names()]:
         sys.stdout.write(f"{measure}\n")
         if options.all and not measure.reached:
             sys.stdout.writelines(f"      {place}\n" for place in measure.places)

@@ -24,6 +24,41 @@ MODULES, SWITCHES = 110, 340
 """What one query enters, and how often it changes package at most, with room for what chance adds. The aims of
 `make house` are lower."""
 
+REACHED = {
+    ("accounting", "functions"): 11,
+    ("accounting", "parameters"): 5,
+    ("accounting", "attributes"): 8,
+    ("attack", "attributes"): 4,
+    ("audit", "attributes"): 3,
+    ("curator", "functions"): 21,
+    ("curator", "parameters"): 10,
+    ("curator", "attributes"): 20,
+    ("federated", "functions"): 16,
+    ("federated", "parameters"): 5,
+    ("federated", "attributes"): 8,
+    ("learn", "functions"): 16,
+    ("learn", "parameters"): 8,
+    ("learn", "attributes"): 16,
+    ("ledger", "functions"): 8,
+    ("ledger", "parameters"): 6,
+    ("ledger", "attributes"): 9,
+    ("loss", "functions"): 4,
+    ("loss", "parameters"): 14,
+    ("loss", "attributes"): 16,
+    ("mechanisms", "functions"): 5,
+    ("randomness", "functions"): 5,
+    ("randomness", "parameters"): 6,
+    ("randomness", "attributes"): 16,
+    ("reproduce", "attributes"): 4,
+    ("server", "functions"): 14,
+    ("server", "parameters"): 10,
+    ("server", "attributes"): 13,
+    ("sql", "functions"): 22,
+    ("sql", "parameters"): 13,
+    ("sql", "attributes"): 12,
+}
+"""Per cent of lone names, where it is over the aim: what was reached, and never rises. Lower it when it falls."""
+
 
 @pytest.fixture(scope="module")
 def seen() -> house.Walk:
@@ -64,6 +99,20 @@ def test_a_class_that_stands_in_two_modules_is_named_with_both(tmp_path: Path) -
     assert house.twice(pair) == {"Plan": ["one", "two"]}
 
 
+def test_lone_names_are_counted_where_they_are_defined(tmp_path: Path) -> None:
+    text = "class A:\n    of: int\n    rows: int\n    def told(self, seen: int, *, row: int = 0) -> None:\n"
+    module = planted(
+        tmp_path, text + "        self._kept, self.size = seen, row\n\ndef read() -> None: ...\n"
+    )
+    places = {kind: house.lone_names(module, kind) for kind in house.names.KINDS}
+    assert places == {
+        "functions": ["deniable.sql.planted:4 told"],
+        "parameters": ["deniable.sql.planted:4 seen"],
+        "attributes": ["deniable.sql.planted:2 of", "deniable.sql.planted:5 _kept"],
+    }
+    assert [house.lone_share(module, kind) for kind in house.names.KINDS] == [50, 50, 50]
+
+
 def planted(tmp_path: Path, text: str) -> list[house.Module]:
     (tmp_path / "planted.py").write_text(text, encoding="utf-8")
     return [house.Module("deniable.sql.planted", tmp_path / "planted.py")]
@@ -102,6 +151,29 @@ def test_no_line_is_longer_than_110() -> None:
 
 def test_no_local_is_a_lone_participle() -> None:
     assert house.lone_locals(house.source()) == []
+
+
+def lone_shares() -> dict[tuple[str, str], float]:
+    """Per cent of lone names, by package and kind."""
+    rooms = {
+        package: house.of_packages(house.source(), (package,)) for package in house.packages(house.source())
+    }
+    return {
+        (package, kind): house.lone_share(rooms[package], kind)
+        for package in rooms
+        for kind in house.names.KINDS
+    }
+
+
+def test_names_say_what_things_are() -> None:
+    """Few functions, parameters and attributes are lone participles or pronouns: within the aim, or no more than there
+    were where the aim is not reached yet (`REACHED`)."""
+    over = {room: share for room, share in lone_shares().items() if share > REACHED.get(room, house.LONE)}
+    assert over == {}
+
+
+def test_what_is_within_the_aim_has_no_excuse() -> None:
+    assert [room for room in REACHED if lone_shares()[room] <= house.LONE] == []
 
 
 def test_files_and_functions_stay_short() -> None:
