@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo shell test lint types house figures docs console bench soak fuzz dist clean
+.PHONY: help demo shell test quick lint types sure guards house figures docs console bench soak fuzz dist clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -27,8 +27,22 @@ help:  ## say what each target does
 demo: $(VENV)/.core  ## install the core and show what it can do: deniable demo
 	@$(VENV)/bin/deniable demo
 
+# What is quickest and fails most often comes first: lint, types, then the rules of the house (tests/running/order.py).
 test: lint types  ## install what tests need; lint, types, doctests and all tests
-	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal
+	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal --durations=25
+
+# The rules of the house but for those that run pages and examples, and folders that take a moment and import little.
+SLOW_RULES := $(addprefix tests/meta/test_,examples.py notebooks.py pages.py site.py tiny_shakespeare.py)
+QUICK := $(filter-out $(SLOW_RULES),$(wildcard tests/meta/test_*.py)) $(wildcard tests/test_*.py) tests/running \
+  tests/accounting/methods tests/mechanisms tests/sql/read
+quick: lint types  ## what to run before a commit, two minutes: lint, types, the rules of the house, quick tests
+	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(QUICK)
+
+sure: $(VENV)/.test  ## tests that draw noise, start processes or listen, 20 times beside a busy machine: none may fail
+	$(VENV)/bin/python -m tools.sure --workers $(WORKERS)
+
+guards: $(VENV)/.test  ## put out forty guards, one by one, in a copy of the tree: their tests must fail
+	$(VENV)/bin/python -m tools.mutants
 
 lint: $(VENV)/.test  ## ruff: lint and format
 	$(VENV)/bin/ruff check .

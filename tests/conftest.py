@@ -7,19 +7,32 @@ import gc
 import multiprocessing
 import os
 import signal
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import hypothesis
 import pytest
 
+from tests import chance
 from tests.requirements import REQUIREMENTS, VARIABLE, required
+from tests.running import costs, order, sampling
+
+EXAMPLES = 30
+"""Random examples of a property in `make test`, a few of the 2000 of `make soak`."""
 
 # The same examples in every run, so that a test neither flakes nor depends on the machine; `make soak` looks
 # further.
-hypothesis.settings.register_profile("test", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.register_profile(
+    "test", deadline=None, derandomize=True, print_blob=True, max_examples=EXAMPLES
+)
 hypothesis.settings.register_profile("soak", deadline=None, max_examples=2000, print_blob=True)
 
 LOUD = pytest.StashKey[list[str]]()
+COSTS = pytest.StashKey[Counter[str]]()
+CHANCE = pytest.StashKey[list[float]]()
+FOLDERS = 10
+"""A run of fewer folders says nothing about what each of them costs."""
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -32,15 +45,32 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "needs(name): runs only where a requirement of tests/requirements.py is met"
     )
+    config.addinivalue_line(
+        "markers",
+        "sampled(most): of its cases these many run in `make test`, or one for each value; the rest is soak",
+    )
     config.stash[LOUD] = []
+    config.stash[COSTS] = Counter()
+    config.stash[CHANCE] = []
     hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
     # A forked child inherits locked locks and generator states; every process of ours starts afresh.
     multiprocessing.set_start_method("spawn", force=True)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """All that is imported stays to the end: looking for garbage meanwhile takes a tenth of the collection."""
+    gc.disable()
+    result = yield
+    gc.enable()
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """Leave out what cannot run here and remember to say so; what is required stays and
     fails in `pytest_runtest_setup`."""
+    sampling.mark_surplus(items)
     missing = {
         name: sentence for name in _named(items) - required() if (sentence := REQUIREMENTS[name].lacking())
     }
@@ -51,14 +81,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.stash[LOUD] += [
             f"NOT TESTED: {name}. {sentence}" for name, sentence in sorted(missing.items())
         ]
-    # Tests on Spark first, so that one of pytest-xdist's processes has them all: it alone needs a Java.
-    items.sort(key=lambda item: "spark" not in _needs(item))
+    yield
+    spark = {item for item in items if "spark" in _needs(item)}
+    items[:] = order.deal(items, spark, order.count_workers())
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Twelve thousand tests and all they import stay to the end: collecting garbage need not look at them."""
     gc.collect()
     gc.freeze()
+    session.config.stash[COSTS][costs.COLLECTION] = costs.read_clock()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    before = costs.read_clock()
+    result = yield
+    item.config.stash[COSTS][costs.name_folder(item.nodeid)] += costs.read_clock() - before
+    item.config.stash[CHANCE] += [chance.take_sum()]
+    return result
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -69,17 +110,32 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     gc.unfreeze()  # else libraries that count what is left at the end speak of leaks
+    if costs.COLLECTION in session.config.stash[COSTS]:  # tests ran in this process
+        session.config.stash[COSTS][costs.SERVERS] = costs.read_children(os.getpid())
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["loud"] = session.config.stash[LOUD]
+        session.config.workeroutput["costs"] = dict(session.config.stash[COSTS])
+        session.config.workeroutput["chance"] = sum(session.config.stash[CHANCE])
+    elif sum(session.config.stash[CHANCE]) > chance.ALL:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """What a worker of pytest-xdist left out is said by the process that has the terminal."""
-    node.config.stash[LOUD] += getattr(node, "workeroutput", {}).get("loud", [])
+    output = getattr(node, "workeroutput", {})
+    node.config.stash[LOUD] += output.get("loud", [])
+    node.config.stash[COSTS].update(output.get("costs", {}))
+    node.config.stash[CHANCE] += [output.get("chance", 0.0)]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if len(config.stash[COSTS]) > FOLDERS:
+        for line in costs.report(config.stash[COSTS]):
+            terminalreporter.write_line(line)
+    if (together := sum(config.stash[CHANCE])) > chance.ALL:
+        sentence = f"Tests state chances of failing that sum to {together:.1e}, over {chance.ALL:.0e}: see tests/chance.py."
+        terminalreporter.write_line(sentence, red=True, bold=True)
     for line in dict.fromkeys(config.stash[LOUD]):
         terminalreporter.write_line(line, red=True, bold=True)
 

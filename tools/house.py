@@ -26,7 +26,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tests.meta.source import SOURCE, imports, modules
+from tests.meta.source import SOURCE, imports, list_nodes, modules, parse
 from tools import names
 from tools.names import lone, lone_local
 
@@ -190,11 +190,11 @@ class Module:
 
     @cached_property
     def tree(self) -> ast.Module:
-        return ast.parse(self.text)
+        return parse(self.path)
 
     @cached_property
     def functions(self) -> list[Function]:
-        return [node for node in ast.walk(self.tree) if isinstance(node, FUNCTIONS)]
+        return [node for node in list_nodes(self.path) if isinstance(node, FUNCTIONS)]
 
     @property
     def comments(self) -> int:

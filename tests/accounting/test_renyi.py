@@ -138,6 +138,7 @@ def test_smooth_noise_dominates_integer_noise(scale: float, shift: int, order: f
     assert bound >= divergence(DiscreteLaplaceNoise(scale, shift), order) * (1 - 1e-11)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("eps", [1e-4, 0.1, 1.0, 10.0])
 def test_bounded_range_is_the_worst_of_all_two_outcome_pairs(eps: float, order: float) -> None:
@@ -184,6 +185,7 @@ def gaussian_moment(rate: float, sigma: float, order: float, *, reverse: bool = 
         return mp.log(mp.quad(integrand, mp.linspace(-12, top, 9))) / (a - 1)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("rate", "sigma"), [(0.01, 1.0), (0.3, 0.5), (1e-5, 0.4), (0.001, 8.0), (0.9, 2.0)])
 def test_sampled_gaussian_noise_is_the_integral_at_every_order(rate: float, sigma: float) -> None:
     for order in (1.01, 2, 3.7, 16):
@@ -555,6 +557,7 @@ def test_no_method_lies_below_the_certified_lower_bound(
         assert method(whole, d) >= lower
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "loss", [Pure(0), Pure(1e5), Pure(10**400), GaussianNoise(1e6), GaussianNoise(1e-6), Zcdp(0), Zcdp(1e12)]
 )

@@ -7,13 +7,16 @@ import copy
 import inspect
 import pickle
 from collections.abc import Callable
+from dataclasses import fields, replace
+from fractions import Fraction
 from typing import Any, cast, get_type_hints
 
 import pytest
 
 from deniable.curator import Curator, inquiry
 from deniable.curator.desk import Desk
-from deniable.curator.inquiry import AskTerms, answer_key
+from deniable.curator.inquiry import answer_key
+from deniable.curator.question import TERMS, AskTerms, Question, TermKind
 from deniable.errors import InvalidParameter, InvalidQuery, Uncopyable
 from deniable.guarantee import Budget, query_delta
 from deniable.sql.plan.request import Terms
@@ -62,11 +65,46 @@ def test_the_short_forms_are_the_long_ones(hospital: Open) -> None:
     assert again.value.equals(answer.value)
 
 
-def test_the_short_forms_take_what_the_long_one_takes() -> None:
+def test_a_question_and_its_keywords_have_the_same_terms_types_and_defaults() -> None:
     wishes = dict(inspect.signature(Curator.ask).parameters)
-    assert set(wishes) - {"self", "text"} == set(AskTerms.__annotations__)
     hints = get_type_hints(AskTerms)
-    assert all(str(hints[name]) == str(get_type_hints(Curator.ask)[name]) for name in hints)
+    assert list(wishes)[2:] == list(hints) == [each.name for each in fields(Question)][1:]
+    for name, kind in hints.items():
+        assert str(kind) == str(get_type_hints(Curator.ask)[name]) == str(get_type_hints(Question)[name])
+        assert wishes[name].default == TERMS[name].default
+
+
+def test_a_plan_is_made_for_every_term_but_those_that_are_no_concern_of_it() -> None:
+    planned = {each.name for each in fields(Terms)}
+    assert {each.name for each in fields(Question)} - planned == {"text", "of", "nonnegative"}
+
+
+@pytest.mark.parametrize("name", [name for name, term in TERMS.items() if term.kind is TermKind.WHOLE])
+def test_the_limits_that_doors_tell_are_those_that_are_kept(hospital: Open, name: str) -> None:
+    curator, term = hospital(), TERMS[name]
+    wishes: Any = {"epsilon": 0.5, name: term.least}
+    curator.preview(COUNT, **wishes)
+    with pytest.raises(InvalidParameter, match=name):
+        curator.preview(COUNT, **(wishes | {name: term.least - 1}))
+    for text in (str(term.least - 1), str(term.most + 1), "-1", "1.5", "ten"):
+        with pytest.raises(InvalidParameter, match=f"Expected {name} as a whole number from"):
+            term.read(text)
+    assert term.read(str(term.most)) == term.most
+
+
+def test_what_is_typed_is_read_as_the_term_it_stands_for() -> None:
+    assert TERMS["epsilon"].read(" 0.10 ") == Fraction(1, 10)
+    assert (TERMS["left_out"].read(""), TERMS["left_out"].read("no")) == (None, False)
+    for name, text in (("confidence", "1"), ("noise", "loud"), ("bracket", "maybe"), ("epsilon", "1/3")):
+        with pytest.raises(InvalidParameter, match=f"Expected {name} as .* Nothing was charged"):
+            TERMS[name].read(text)
+
+
+def test_a_request_of_an_earlier_version_has_the_digest_that_it_had() -> None:
+    """It names requests that were paid once: another digest would refuse to repeat them."""
+    question = Question.read("SELECT 1", epsilon="0.1", at_least=5, discover=True)
+    assert question.digest == "4404273cc4c0c28aebaa94f8f4b35ee0dacf5ba1425061f2abf9c2ad89d5531c"
+    assert replace(question, bracket=False).digest != question.digest
 
 
 def test_a_query_takes_a_hundredth_of_the_limits_delta_also_after_it_was_raised(hospital: Open) -> None:

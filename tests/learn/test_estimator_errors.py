@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -97,6 +98,7 @@ def unspent(account: Account) -> bool:
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_table_that_cannot_be_read_is_not_quoted_nor_charged(
@@ -123,11 +125,17 @@ def test_words_as_the_target_of_a_regression_are_not_quoted(account: Account) ->
     assert unspent(account)
 
 
+@functools.cache
+def fitted(name: str) -> Any:
+    with Ledger.open("sqlite://") as ledger:
+        account = ledger.create("rows", Unit.row(), limit=Budget(100, 0.1))
+        return ESTIMATORS[name](account).fit([[1.0, 2.0], [3.0, 4.0]], [0, 1])
+
+
 @pytest.mark.parametrize("table", [name for name in TABLES if name != "no columns"])
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_rows_to_predict_are_not_quoted(name: str, table: str, account: Account) -> None:
-    model = ESTIMATORS[name](account).fit([[1.0, 2.0], [3.0, 4.0]], [0, 1])
-    refusals(lambda i: model.predict(TABLES[table](i)))
+def test_rows_to_predict_are_not_quoted(name: str, table: str) -> None:
+    refusals(lambda i: fitted(name).predict(TABLES[table](i)))
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

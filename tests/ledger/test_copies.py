@@ -31,6 +31,7 @@ from deniable.mechanisms import SparseVector
 from deniable.randomness import SecureRandom
 from deniable.units import Unit
 from tests.ledger.workers import Asking, Noisy
+from tests.meta.source import list_nodes
 
 ROW = Unit.row()
 WAYS: list[Callable[[Any], Any]] = [copy.copy, copy.deepcopy, pickle.dumps]
@@ -88,7 +89,7 @@ def test_every_conversation_stays_where_it_was_opened() -> None:
     for path in source.rglob("*.py"):
         if path.name in ("cautionary.py", "mechanism.py"):
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in list_nodes(path):
             if isinstance(node, ast.ClassDef):
                 methods = {one.name: one for one in node.body if isinstance(one, ast.FunctionDef)}
                 if {"ask", "used"} <= methods.keys():

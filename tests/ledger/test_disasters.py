@@ -40,7 +40,7 @@ def test_a_full_disk_is_told_and_nothing_is_released(tmp_path: Path, crowd: Call
     child.start()
     assert receiver.poll(60)
     granted, error = receiver.recv()
-    child.join(60)
+    child.join(600)
     assert error.startswith("LedgerError: The disk of the ledger")
     assert error.endswith("Nothing was released.")
     with Ledger.open(url) as ledger:  # with room again, everything is there and it goes on

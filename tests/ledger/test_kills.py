@@ -57,7 +57,7 @@ def kill_once(crowd: Callable[..., Any], url: str, moment: str, after: int, draw
             handed.append(receiver.recv())
     except EOFError:
         pass
-    victim.join(60)
+    victim.join(600)
     assert victim.exitcode == -signal.SIGKILL
     return handed
 

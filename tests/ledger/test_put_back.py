@@ -144,6 +144,7 @@ def test_a_row_that_no_entry_made_grants_nothing(
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("marks", ["removed", "put back"])
 def test_marks_that_were_removed_or_put_back_hide_nothing(url: str, forger: Forger, marks: str) -> None:
     with Ledger.open(url) as ledger:

@@ -39,7 +39,7 @@ def race(crowd: Process, url: str, names: list[str], epsilon: float) -> tuple[li
         sender.close()  # so that a process that dies is heard at once
     results = [heard(receiver) for receiver, _ in pipes]
     for runner in runners:
-        runner.join(60)
+        runner.join(600)
     return [e for r in results for e in r[0]], sum(r[1] for r in results), [e for r in results for e in r[2]]
 
 
@@ -78,7 +78,7 @@ def test_processes_that_open_a_new_ledger_at_once_agree(tmp_path: Any, crowd: Pr
         runner.start()
     found = [receiver.recv() for receiver, _ in pipes if receiver.poll(120)]
     for runner in runners:
-        runner.join(60)
+        runner.join(600)
     assert len(found) == 6
     assert len(set(found)) == 1
 

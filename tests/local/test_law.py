@@ -17,6 +17,7 @@ from deniable.local import bits
 from deniable.local.law import OPEN, FiniteLaw, byte_of_coins, shift
 from deniable.local.odds import truth
 from deniable.randomness import Generator, SecureRandom
+from tests import chance
 
 
 class Scripted(Generator):
@@ -91,9 +92,9 @@ def test_packed_coins_are_independent_and_leave_spare_bits_empty() -> None:
     unpacked = np.unpackbits(rows, axis=1)
     assert not unpacked[:, 13:].any()
     ones = unpacked[:, :13].mean(axis=0)
-    assert np.all(np.abs(ones - 0.2) < 6.2 * np.sqrt(0.16 / 40_000))
+    assert np.all(np.abs(ones - 0.2) < chance.reach(chance.EACH / 13) * np.sqrt(0.16 / 40_000))
     products = np.corrcoef(unpacked[:, :13].T)[np.triu_indices(13, 1)]
-    assert np.all(np.abs(products) < 7 / np.sqrt(40_000))
+    assert np.all(np.abs(products) < chance.reach(chance.EACH / 78) / np.sqrt(40_000))
 
 
 def test_weights_that_are_no_law_are_refused() -> None:

@@ -27,6 +27,7 @@ from deniable.local.protocol import HEADER
 from deniable.loss import Pure, Repeated, Shuffled
 from deniable.randomness import SecureRandom, SeededRandom
 from deniable.units import Unit
+from tests import chance
 
 
 def test_a_device_stops_at_its_limit_whatever_its_values_are() -> None:
@@ -75,7 +76,7 @@ def test_an_account_is_charged_once_for_all_devices_and_periods() -> None:
         account = ledger.create("phones", Unit.value(), limit=Budget(3))
         release = account.run(collection, reports)
         assert account.spent().epsilon == pytest.approx(2)
-        assert release.value.significant(alpha=1e-9).tolist() == [3]
+        assert release.value.significant(alpha=chance.state()).tolist() == [3]
         with pytest.raises(BudgetExceeded):
             account.run(collection, reports)
     with pytest.raises(InvalidParameter, match="periods=0"):

@@ -16,6 +16,7 @@ from deniable.local.protocol import HEADER, VERSION
 from deniable.mechanism import Mechanism
 from deniable.randomness import SecureRandom, SeededRandom
 from deniable.units import Unit
+from tests import chance
 from tests.local.clients import EVERY, IDS
 
 every = pytest.mark.parametrize(("client", "values", "question"), EVERY, ids=IDS)
@@ -171,7 +172,7 @@ def test_a_value_outside_the_domain_reports_as_a_random_one() -> None:
     server = client.server()
     server.add(client.reports(np.full(40_000, 17), rng=rng))
     assert server.users == 40_000
-    assert np.all(np.abs(server.estimate().counts - 10_000) < 6.2 * 87)
+    assert np.all(np.abs(server.estimate().counts - 10_000) < chance.reach(chance.EACH / 4) * 87)
 
 
 @pytest.mark.parametrize("values", [["a", "b"], [0.5], [[1, 2]], [None]])

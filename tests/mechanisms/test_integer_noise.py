@@ -13,7 +13,7 @@ from deniable.loss import DiscreteGaussianNoise, DiscreteLaplaceNoise, Number
 from deniable.mechanisms import Gaussian, Laplace, NoisyCounts, tails
 from deniable.mechanisms.integer_noise import Family, IntegerNoise, gaussian, laplace
 from deniable.randomness import SeededRandom
-from tests.meta.source import modules
+from tests.meta.source import list_nodes, modules
 
 SCALES: list[Number] = [1, 2.5, Fraction(10, 3), 1000]
 DRAWERS = ("discrete_laplace", "discrete_gaussian")
@@ -78,7 +78,7 @@ def test_nobody_draws_by_hand() -> None:
         f"{name}:{node.lineno}"
         for name, path in modules().items()
         if not name.startswith("deniable.randomness") and name != "deniable.mechanisms.integer_noise"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in list_nodes(path)
         if isinstance(node, ast.Attribute) and node.attr in DRAWERS
     ]
     assert by_hand == []

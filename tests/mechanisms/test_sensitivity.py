@@ -59,6 +59,7 @@ def test_no_row_moves_a_clamped_sum_further(bounds: tuple[int, int]) -> None:
     assert replaced == sensitivity.sum(*bounds, OTHER).l1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("bounds", [(-4, 3), (2, 3), (-4, -1), (0, 3)])
 @pytest.mark.parametrize("replace", [False, True])
 def test_no_person_moves_a_clamped_sum_further(bounds: tuple[int, int], replace: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,13 +34,26 @@ def modules(source: Path = SOURCE) -> dict[str, Path]:
     return found
 
 
+@functools.cache
+def parse(path: Path) -> ast.Module:
+    """The tree of a file, made once for all who look into it."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def list_nodes(path: Path) -> list[ast.AST]:
+    """All nodes of a file: to walk a tree takes as long as to make it."""
+    return list(ast.walk(parse(path)))
+
+
 def imports(name: str, path: Path, known: dict[str, Path]) -> Iterator[Import]:
     """All imports of one module. `from package import x` means the module `package.x` where there is one."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    guarded = {id(node) for block in ast.walk(tree) if _is_typing(block) for node in ast.walk(block)}
-    for node in ast.walk(tree):
-        for target in _targets(node, known):
-            yield Import(name, target, getattr(node, "lineno", 0), id(node) in guarded)
+    nodes = list_nodes(path)
+    guarded = {id(node) for block in nodes if _is_typing(block) for node in ast.walk(block)}
+    for node in nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for target in _targets(node, known):
+                yield Import(name, target, node.lineno, id(node) in guarded)
 
 
 def _targets(node: ast.AST, known: dict[str, Path]) -> Iterator[str]:

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 import deniable
-from tests.meta.source import ROOT, modules
+from tests.meta.source import ROOT, list_nodes, modules
 
 WARN = "import warnings\nwarnings.warn('old', DeprecationWarning)"
 
@@ -59,7 +59,7 @@ def test_files_are_read_and_written_as_utf8() -> None:
     calls = [
         (name, node.lineno)
         for name, path in modules().items()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in list_nodes(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
         if node.func.attr in {"read_text", "write_text"} and "encoding" not in {k.arg for k in node.keywords}
     ]

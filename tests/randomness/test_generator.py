@@ -12,6 +12,7 @@ from scipy import stats
 from deniable.errors import InvalidParameter
 from deniable.randomness import SecureRandom, SeededRandom
 from deniable.randomness.generator import BATCH, KEPT
+from tests import chance
 
 P = 1e-9
 
@@ -96,7 +97,7 @@ def test_bits_are_fair() -> None:
         .sum(axis=0)
         .astype(int)
     )
-    assert (np.abs(counts - 50_000) < 7 * 158).all()
+    assert (np.abs(counts - 50_000) < chance.reach(chance.EACH / 64) * 158.2).all()
 
 
 # ---------------------------------------------------------------------------------------------- forks, threads, wiping

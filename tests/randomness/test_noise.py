@@ -210,6 +210,7 @@ def kolmogorov(values: np.ndarray, scale: float, quadratic: bool) -> float:
     return float(stats.kstwobign.sf(gap * len(values) ** 0.5))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("quadratic", [False, True], ids=["laplace", "gaussian"])
 @pytest.mark.parametrize("scale", [0.5, 1, 3, 8, 8.5, 10, 100, 1000, 10**6, 2**40])
 @pytest.mark.parametrize("piece", [1000, 400_000], ids=["searched", "guided"])

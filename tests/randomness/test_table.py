@@ -38,6 +38,7 @@ def inverted(edges: list[mpmath.mpf], u: int, bits: int) -> int | None:
         return first if first < len(edges) and edges[first] >= high else None
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("bits", [8, 64, 200])
 def test_brackets_hold_the_true_cumulative_probabilities(law: Law, bits: int, exact_cdf) -> None:

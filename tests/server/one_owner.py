@@ -13,6 +13,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from deniable.curator.question import Question
 from deniable.errors import DeniableError
 from deniable.guarantee import Budget
 from deniable.server.data.declaration import Declaration
@@ -21,7 +22,6 @@ from deniable.server.people.membership import LoginOutcome
 from deniable.server.people.rights import Caller, Right, Role
 from deniable.server.people.roster import Roster
 from deniable.server.people.secrets import digest
-from deniable.server.questions import Question
 from deniable.server.service import Service
 from deniable.units import Unit
 from tests.server.hospital import settings
@@ -285,7 +285,7 @@ def _data_acts(who: str, people: list[str]) -> Iterator[Act]:
             yield Act(who, "raise_limit", (data, analyst, Budget(1_000_000, 1e-6), "more"))
         yield Act(who, "unfreeze", (data, None, "more"))
     yield Act(who, "register", (MORE,))
-    question = Question.of("SELECT COUNT(*) FROM t", epsilon="0.1")
+    question = Question.read("SELECT COUNT(*) FROM t", epsilon="0.1")
     yield Act(who, "ask", ("hers", question))
     yield Act(who, "grant", ("hers", who, Budget(0.5, 1e-7)))
     yield Act(who, "freeze", ("hers", None, "more"))

@@ -13,12 +13,12 @@ import psycopg
 import pyarrow as pa
 import pytest
 
+from deniable.curator.question import Question
 from deniable.errors import DeniableError, InvalidQuery, Stopped, TooMany
 from deniable.server.after import pool, process
 from deniable.server.after.pool import Pool
 from deniable.server.after.process import Child, ClosedStatement
 from deniable.server.people.rights import Caller, Role
-from deniable.server.questions import Question
 from deniable.server.settings import Caps
 from deniable.sql.after.closed import child as program
 from tests.server.hospital import Hospital, hospital
@@ -94,7 +94,7 @@ def test_a_cap_is_not_given_back_for_what_was_charged(tmp_path: Path) -> None:
 def test_a_stop_ends_the_process_and_others_are_answered_meanwhile(shared: Hospital) -> None:
     service = shared.service
     ada = Caller("ada", frozenset({Role.ANALYST}))
-    question = Question.of(f"{T} {TIME}, t", epsilon=0.5)
+    question = Question.read(f"{T} {TIME}, t", epsilon=0.5)
     pending = service.asking(ada, service.curator(ada, "visits"), "visits", question)
     outcome: list[BaseException] = []
     thread = threading.Thread(target=lambda: outcome.append(_raised(pending.answer)))

@@ -234,13 +234,13 @@ import os, signal, sys
 from pathlib import Path
 from deniable.ledger import Account
 from deniable.server.people.rights import Caller, Role
-from deniable.server.questions import Question
+from deniable.curator.question import Question
 from deniable.server.service import Service
 from tests.server.hospital import COUNT, settings
 
 service = Service(settings(Path(sys.argv[1])))
 Account.keep = lambda *args, **more: os.kill(os.getpid(), signal.SIGKILL)
-service.ask(Caller("ada", frozenset({Role.ANALYST})), "visits", Question.of(COUNT, epsilon="0.1"), key=sys.argv[2])
+service.ask(Caller("ada", frozenset({Role.ANALYST})), "visits", Question.read(COUNT, epsilon="0.1"), key=sys.argv[2])
 """
 
 

@@ -14,6 +14,7 @@ from deniable import server
 from deniable.cli import serve
 from deniable.errors import Forbidden
 from deniable.server.people.roster import Roster
+from tests.meta.source import parse
 from tests.server.one_owner import EVA, Act, Eva, Search, acts, bench
 
 SOURCE = Path(inspect.getfile(server)).parent
@@ -121,7 +122,7 @@ def modules(*folders: str) -> Iterator[tuple[str, ast.Module]]:
     for folder in folders:
         for path in sorted((SOURCE / folder).rglob("*.py")):
             name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
-            yield name, ast.parse(path.read_text(encoding="utf-8"))
+            yield name, parse(path)
 
 
 def chain(node: ast.AST) -> list[str]:

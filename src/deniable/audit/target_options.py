@@ -86,7 +86,7 @@ def failing(name: str) -> Iterator[None]:
         yield
     except DeniableError:
         raise
-    except Exception as error:
+    except Exception as error:  # a user's own module is imported, which may raise anything
         if ":" not in name or is_query(name):
             raise
         place = traceback.extract_tb(error.__traceback__)[-1]

@@ -188,19 +188,7 @@ def _foretell(preview: Preview, json: bool) -> None:
     if not json:
         show.say(*preview.lines())
         return
-    show.as_json(
-        {
-            "epsilon": preview.epsilon,
-            "delta": preview.delta,
-            "expected": dict(preview.expected),
-            "confidence": preview.confidence,
-            "fits": preview.fits,
-            "free": preview.free,
-            "left": {"epsilon": preview.left.epsilon, "rho": preview.left.rho, "delta": preview.left.delta},
-            "refusal": preview.refusal,
-            "more": preview.more,
-        }
-    )
+    show.as_json(preview.to_dict())
 
 
 def _write(answer: Answer, csv: Path | None, parquet: Path | None, plot: Path | None) -> None:
@@ -219,14 +207,9 @@ def _tell(answer: Answer, curator: Curator, json: bool) -> None:
     expenditure, limit = curator.account.spent(), curator.account.limit
     if json:
         show.as_json(
-            {
-                "rows": answer.table.to_pylist(),
-                "confidence": answer.confidence,
-                "epsilon": answer.epsilon,
-                "delta": answer.delta,
-                "entry": answer.entry,
-                "again": answer.again,
-                "notes": answer.notes,
+            answer.to_dict()
+            | {
+                "rows": answer.table.to_pylist(),  # by the names of columns: a shell's tools pick them so
                 "schema": [str(file) for file in curator.schema_files],
                 "spent": {
                     "epsilon": expenditure.epsilon,

@@ -8,6 +8,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from deniable.curator.question import TERMS
+
 
 class QueryNoise(StrEnum):
     """What hides a person."""
@@ -31,12 +33,10 @@ Text: TypeAlias = Annotated[
     str,
     typer.Argument(help="The query, in quotes.", metavar="SQL"),
 ]
-Epsilon: TypeAlias = Annotated[
-    float | None, typer.Option("--epsilon", help="What the query may cost in total.")
-]
+Epsilon: TypeAlias = Annotated[float | None, typer.Option("--epsilon", help=TERMS["epsilon"].help)]
 Within: TypeAlias = Annotated[
     float | None,
-    typer.Option("--within", help="Instead of ε: how close every number must be; costs the least ε."),
+    typer.Option("--within", help=TERMS["within"].help),
 ]
 Unit: TypeAlias = Annotated[
     str | None,
@@ -78,26 +78,18 @@ Ledger: TypeAlias = Annotated[
         "--ledger", envvar="DENIABLE_LEDGER", metavar="URL", help="The ledger, if not beside the data."
     ),
 ]
-Delta: TypeAlias = Annotated[
-    float | None, typer.Option("--delta", help="The query's δ; a hundredth of the limit's by default.")
-]
-Confidence: TypeAlias = Annotated[float, typer.Option("--confidence", help="How often an interval holds.")]
+Delta: TypeAlias = Annotated[float | None, typer.Option("--delta", help=TERMS["delta"].help)]
+Confidence: TypeAlias = Annotated[float, typer.Option("--confidence", help=TERMS["confidence"].help)]
 AtLeast: TypeAlias = Annotated[
     int | None,
-    typer.Option(
-        "--at-least", help="A public group size: lets --within promise averages and quantiles.", min=1
-    ),
+    typer.Option("--at-least", help=TERMS["at_least"].help, min=TERMS["at_least"].least),
 ]
 MaxGroups: TypeAlias = Annotated[
     int | None,
-    typer.Option("--max-groups", help="How many private group keys one person may add to.", min=1),
+    typer.Option("--max-groups", help=TERMS["max_groups"].help, min=TERMS["max_groups"].least),
 ]
-Noise: TypeAlias = Annotated[
-    QueryNoise, typer.Option("--noise", help="auto takes what gives the smaller error.")
-]
-Discover: TypeAlias = Annotated[
-    bool, typer.Option("--discover", help="Find missing bounds from a part of ε.")
-]
+Noise: TypeAlias = Annotated[QueryNoise, typer.Option("--noise", help=TERMS["noise"].help)]
+Discover: TypeAlias = Annotated[bool, typer.Option("--discover", help=TERMS["discover"].help)]
 BoundedOnly: TypeAlias = Annotated[
     bool,
     typer.Option(
@@ -106,17 +98,15 @@ BoundedOnly: TypeAlias = Annotated[
 ]
 MostRows: TypeAlias = Annotated[
     int | None,
-    typer.Option("--most-rows", help="You know that nobody has more rows than this.", min=1),
+    typer.Option("--most-rows", help=TERMS["most_rows"].help, min=TERMS["most_rows"].least),
 ]
 NoBracket: TypeAlias = Annotated[
     bool, typer.Option("--no-bracket", help="Spend all on a median or quantile itself, nothing on its ±.")
 ]
-Nonnegative: TypeAlias = Annotated[
-    bool, typer.Option("--nonnegative", help="Show counts that noise made negative as 0; costs nothing.")
-]
+Nonnegative: TypeAlias = Annotated[bool, typer.Option("--nonnegative", help=TERMS["nonnegative"].help)]
 Of: TypeAlias = Annotated[
     int | None,
-    typer.Option("--of", help="How many queries like this one share ε, or the limit.", min=2),
+    typer.Option("--of", help=TERMS["of"].help, min=TERMS["of"].least),
 ]
 Purpose: TypeAlias = Annotated[
     QueryPurpose | None,

@@ -10,5 +10,6 @@ from deniable.curator.answers.answer import Answer
 from deniable.curator.curator import Curator
 from deniable.curator.inquiry import Inquiry
 from deniable.curator.preview import Preview
+from deniable.curator.question import Question
 
-__all__ = ["Answer", "Curator", "Inquiry", "Preview"]
+__all__ = ["Answer", "Curator", "Inquiry", "Preview", "Question"]

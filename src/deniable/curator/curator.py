@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -14,12 +13,13 @@ from deniable.curator import notebook
 from deniable.curator.answers.answer import Answer
 from deniable.curator.desk import WAY_OUT, Desk
 from deniable.curator.ibis_expressions import as_sql, unbound
-from deniable.curator.inquiry import AskTerms, Inquiry
+from deniable.curator.inquiry import Inquiry
 from deniable.curator.one_of_many import check_of
 from deniable.curator.opening import accounts
 from deniable.curator.opening.accounts import LedgerPlace, Payment
 from deniable.curator.opening.data_set import DataSet
 from deniable.curator.preview import Preview
+from deniable.curator.question import AskTerms, Question
 from deniable.errors import DeniableError, InvalidParameter
 from deniable.guarantee import Budget
 from deniable.ledger import Ledger, names
@@ -28,7 +28,6 @@ from deniable.mechanism import Random
 from deniable.process import Original
 from deniable.sql.after.closed.runs import Runner
 from deniable.sql.engines import Engine, open_engine
-from deniable.sql.plan.request import Terms
 from deniable.sql.schema.declare import Schema
 from deniable.sql.schema.file import load
 from deniable.sql.schema.overrides import Bounds, Keys, declared
@@ -183,22 +182,27 @@ class Curator(Original):
         A quarter of a quantile's ε goes to its ±; `bracket=False` gives all to the number. With `nonnegative`
         counts, and sums of values that are not negative, are shown as 0 where noise made them less: that is
         free, and the same answer is kept."""
-        if left_out is None:
-            left_out = within is None and of is None
-        terms = partial(
-            Terms,
-            epsilon=epsilon,
-            confidence=confidence,
-            noise=noise,
-            max_groups=max_groups,
-            within=within,
-            at_least=at_least,
-            discover=discover,
-            left_out=left_out,
-            most_rows=most_rows,
-            bracket=bracket,
+        question = Question(
+            as_sql(text),
+            epsilon,
+            within,
+            delta,
+            confidence,
+            at_least,
+            max_groups,
+            noise,
+            discover,
+            of,
+            left_out,
+            most_rows,
+            bracket,
+            nonnegative,
         )
-        return Inquiry(self._desk, as_sql(text), terms, delta, of, nonnegative=nonnegative)
+        return self.inquire(question)
+
+    def inquire(self, question: Question) -> Inquiry:
+        """The same for a question that is a value already, as the doors of a service bring it."""
+        return Inquiry(self._desk, question)
 
     def sql(self, text: str | Any, **terms: Unpack[AskTerms]) -> Answer:
         """The answer of `ask` with the same arguments. The same query on the same version of the data is

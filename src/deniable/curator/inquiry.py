@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, NoReturn, TypedDict
+from typing import Any, NoReturn
 
 from deniable.accounting.filters import above
 from deniable.curator.answers.answer import Answer, answer_seconds
@@ -16,6 +16,7 @@ from deniable.curator.answers.reading import explained
 from deniable.curator.desk import Desk
 from deniable.curator.one_of_many import check_of, noise_by_counts, one_of, share_of, total_of
 from deniable.curator.preview import Preview
+from deniable.curator.question import Question
 from deniable.curator.response_time import Pace
 from deniable.curator.stop import Stop, Stoppable, by_signal
 from deniable.errors import InvalidQuery, LedgerError, Stopped
@@ -46,24 +47,6 @@ LESS = 0.02
 """So much less noise on another account is worth a line."""
 COMPUTED = "computed from released numbers"
 """Said of what follows a release, before it."""
-
-
-class AskTerms(TypedDict, total=False):
-    """What may be said beside the text of a query, with the defaults of `Curator.ask`."""
-
-    epsilon: Number | None
-    within: Number | None
-    delta: Number | None
-    confidence: float
-    at_least: int | None
-    max_groups: int | None
-    noise: str
-    discover: bool
-    of: int | None
-    left_out: bool | None
-    most_rows: int | None
-    bracket: bool
-    nonnegative: bool
 
 
 @dataclass(frozen=True)
@@ -137,19 +120,13 @@ class Inquiry(Original):
     def __init__(
         self,
         desk: Desk,
-        text: str,
-        terms: partial[Terms],
-        delta: Number | None,
-        of: int | None = None,
-        *,
-        nonnegative: bool = False,
+        question: Question,
     ) -> None:
         self._desk = desk
-        self._text = text
-        self._terms = terms
-        self._delta = delta
-        self._of = of
-        self._nonnegative = nonnegative
+        self._question = question
+        self._text = question.text
+        self._delta = question.delta
+        self._of = question.of
         self._quotes: dict[str, Quote] = {}
         self._stops: list[Stop] = []
         self._run_after: RunClosed = run_here
@@ -179,7 +156,7 @@ class Inquiry(Original):
         if self._of is None or quote.terms.noise != "gaussian":
             return ()
         account = self._desk.account
-        total = total_of(account.limit, self._terms.keywords["epsilon"], self._delta) or account.limit
+        total = total_of(account.limit, self._question.epsilon, self._delta) or account.limit
         part = noise_by_counts(account.standing().filter, total)
         if part > 1 - LESS:
             return ()
@@ -256,7 +233,7 @@ class Inquiry(Original):
         return self._explained(quote, answer)
 
     def _explained(self, quote: Quote, answer: Answer) -> Answer:
-        return explained(answer, quote.plans, quote.after, self._nonnegative)
+        return explained(answer, quote.plans, quote.after, self._question.nonnegative)
 
     def kept(self) -> Answer | None:
         """The answer that this account has paid for before, given again; None if there is none. Nothing is
@@ -326,7 +303,7 @@ class Inquiry(Original):
     def _stated(self) -> dict[str, Any]:
         """The terms that the text itself states. Where the same was said beside it, it must be the same."""
         terms = without_clause(self._text)[1].terms
-        beside = {**self._terms.keywords, "delta": self._delta}
+        beside = self._question.terms
         for name, value in terms.items():
             other = beside.get(name)
             if other is not None and exact(other) != value:
@@ -349,18 +326,20 @@ class Inquiry(Original):
 
     def _planned(self, stated: dict[str, Any]) -> Quote:
         """From metadata alone: whatever is refused here is refused whatever the data."""
-        terms, unit = self._terms(**stated), self._desk.account.unit
+        terms, unit = self._question.plan_terms(stated), self._desk.account.unit
         query = split_query(self._text, self._desk.schema, unit)
         mechanism, after = _mechanism(query, unit, terms, self._run_after)
         return self._priced(query, mechanism, after, mechanism.loss, terms)
 
     def _shared(self, stated: dict[str, Any]) -> Quote:
         """As one of many: the ε and δ that are named are those of all of them, else they share the limit."""
-        account, keywords = self._desk.account, {**self._terms.keywords, **stated}
+        account, keywords = self._desk.account, self._question.terms | stated
         many = check_of(self._of, keywords["within"])
         total = total_of(account.limit, keywords["epsilon"], self._delta)
         budget = account.limit if total is None else total
-        terms = self._terms(**(stated | {"epsilon": budget.epsilon, "delta": query_delta(budget.delta)}))
+        terms = self._question.plan_terms(
+            stated | {"epsilon": budget.epsilon, "delta": query_delta(budget.delta)}
+        )
         query = split_query(self._text, self._desk.schema, account.unit)
         rules, rho = share_of(account.standing().filter, total)
         plans, loss, own = one_of(query.blocks, account.unit, terms, many, rules, rho)

@@ -10,8 +10,10 @@ from __future__ import annotations
 import html
 import shlex
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from deniable.curator.question import TERMS, Term, TermKind
 from deniable.errors import InvalidParameter
 from deniable.numbers import short_down, short_up
 from deniable.sql import types
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
 KEYS = 5
 """Public keys of a column that are listed."""
 USAGE = "Write %%deniable NAME epsilon=0.5, NAME that of a curator, then the query in the lines below."
-FLOATS = ("epsilon", "within", "delta", "confidence")
-COUNTS = ("at_least", "max_groups", "of")
 
 
 # ------------------------------------------------------------------------------------------------ views
@@ -106,29 +106,29 @@ def _options(words: Sequence[str]) -> tuple[dict[str, Any], set[str]]:
     flags: set[str] = set()
     for word in words:
         name, separator, value = word.removeprefix("--").partition("=")
-        if not separator and name in ("preview", "discover"):
+        is_switch = name in TERMS and TERMS[name].kind is TermKind.SWITCH
+        if not separator and (name == "preview" or is_switch):
             flags.add(name)
-        elif separator and name in (*FLOATS, *COUNTS, "noise", "as"):
-            terms[name] = _value(name, value)
+        elif separator and name in TERMS:
+            terms[name] = _value(TERMS[name], value)
+        elif separator and name == "as":
+            terms[name] = value
         else:
-            choices = ", ".join((*FLOATS, *COUNTS, "noise", "as"))
             raise InvalidParameter(
-                f"Expected preview, discover or one of {choices} with a value, got {word!r}. {USAGE}"
+                f"Expected preview, as=NAME or one of {', '.join(TERMS)}, got {word!r}. {USAGE}"
             )
-    if "discover" in flags:
-        terms["discover"] = True
-    return terms, flags
+    return dict.fromkeys(flags - {"preview"}, True) | terms, flags
 
 
-def _value(name: str, value: str) -> Any:
-    if name in ("noise", "as"):
-        return value
+def _value(term: Term, text: str) -> Any:
+    """A number as it would be typed in Python, so that both are one question."""
     try:
-        if name in COUNTS:
-            return int(value)
+        value = term.read(text)
+    except InvalidParameter as refusal:
+        raise InvalidParameter(f"{refusal} {USAGE}") from None
+    if isinstance(value, Fraction):
         return float(value)
-    except ValueError:
-        raise InvalidParameter(f"Expected {name}={value} to be a number. {USAGE}") from None
+    return value
 
 
 def load_ipython_extension(shell: Any) -> None:

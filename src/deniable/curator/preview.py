@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from deniable.curator import notebook
 from deniable.ledger import Left
@@ -34,6 +35,39 @@ class Preview:
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain values: what a service sends and the shell prints as JSON."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "expected": dict(self.expected),
+            "confidence": self.confidence,
+            "fits": self.fits,
+            "free": self.free,
+            "left": vars(self.left),
+            "refusal": self.refusal,
+            "more": self.more,
+            "shares": list(self.shares),
+            "text": str(self),
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Preview:
+        """The preview that `to_dict` wrote, here or in an earlier version, which said less."""
+        left = {name: float(content["left"].get(name, 0.0)) for name in ("epsilon", "rho", "delta", "mu")}
+        return cls(
+            epsilon=float(content["epsilon"]),
+            delta=float(content["delta"]),
+            expected=content["expected"],
+            confidence=content["confidence"],
+            fits=content["fits"],
+            free=content["free"],
+            left=Left(**left),
+            refusal=content["refusal"],
+            more=content.get("more"),
+            shares=tuple(content.get("shares", ())),
+        )
 
     def _repr_html_(self) -> str:
         return notebook.preview_view(self)

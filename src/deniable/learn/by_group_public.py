@@ -59,9 +59,6 @@ class GroupMeasures:
         return body
 
 
-MEASURES = ("accuracy", "recall", "false_alarms", "calibration")
-
-
 def by_group(
     truth: Any, scores: Any, groups: Any, *, threshold: float = 0.5, confidence: float = 0.95
 ) -> tuple[GroupMeasures, ...]:

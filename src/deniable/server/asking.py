@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 from deniable.curator import Answer, Curator
 from deniable.curator.inquiry import Reply
+from deniable.curator.question import Question
 from deniable.curator.stop import TICK
 from deniable.errors import AlreadyPaid, BudgetExceeded, DeniableError
 from deniable.ledger.requests import lost, paid_once
 from deniable.server.purse import CHARGED, Hold, Purse, Purses
-from deniable.server.questions import Question
 
 
 class Turns:
@@ -60,7 +60,7 @@ class Pending:
         purse: Purse | None,
         turns: Turns,
     ) -> None:
-        self._inquiry = curator.ask(question.text, **question.terms)
+        self._inquiry = curator.inquire(question)
         self._account = curator.account.name
         self._ledger = curator.ledger
         self._key = ""
@@ -83,7 +83,7 @@ class Pending:
             self._key = self._once()
             with paid_once(self._key, self._body):
                 self._reply = self._inquiry.reply()
-        except BaseException:
+        except BaseException:  # it goes on as it is; the turn is given back whoever or whatever ended it
             self._turns.give(self._asked)
             raise
         if self.rest <= 0:

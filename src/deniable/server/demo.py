@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from deniable.curator.question import Question
 from deniable.datasets.visits import visits
 from deniable.guarantee import Budget
 from deniable.server import audits
@@ -17,7 +18,6 @@ from deniable.server.console.pages.ask import START
 from deniable.server.console.recent import remember
 from deniable.server.data.declaration import Declaration
 from deniable.server.people.rights import Caller, Role
-from deniable.server.questions import Question
 from deniable.server.service import Service
 from deniable.server.settings import Address, Engines, Settings
 from deniable.units import Unit
@@ -100,7 +100,7 @@ def fill(service: Service, tell: Tell, *, patients: int = 20_000) -> dict[str, s
 
 
 def _ask(service: Service, caller: Caller, text: str, epsilon: str) -> None:
-    question = Question.of(text, epsilon=epsilon)
+    question = Question.read(text, epsilon=epsilon)
     answer = service.ask(caller, "visits", question)
     entry = int((answer.entry or "0").partition(":")[0])
     form = START | {"sql": text, "epsilon": epsilon}

@@ -1,9 +1,8 @@
-"""What is told of accounts, entries, answers and previews: plain values for JSON. No field depends on data
+"""What is told of accounts and entries: plain values for JSON. No field depends on data
 but a released answer."""
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Mapping
 from datetime import date, datetime
@@ -11,9 +10,6 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-import pyarrow as pa
-
-from deniable.curator import Answer, Preview
 from deniable.ledger import Account, Entry
 from deniable.ledger.journal.verify import Verification
 
@@ -60,51 +56,6 @@ def problems(verification: Verification, act: int | None) -> list[str]:
     if act is not None:
         sentences.append(f"Act {act} is not as it was written.")
     return sentences
-
-
-def preview(preview: Preview) -> Facts:
-    return {
-        "epsilon": preview.epsilon,
-        "delta": preview.delta,
-        "expected": dict(preview.expected),
-        "confidence": preview.confidence,
-        "fits": preview.fits,
-        "free": preview.free,
-        "left": {"epsilon": preview.left.epsilon, "delta": preview.left.delta},
-        "refusal": preview.refusal,
-        "text": str(preview),
-    }
-
-
-def answer(answer: Answer, *, arrow: bool = False) -> Facts:
-    value = answer.value
-    facts: Facts = {
-        "columns": [{"name": field.name, "type": str(field.type)} for field in value.schema],
-        "rows": [list(row) for row in zip(*(column.to_pylist() for column in value.columns), strict=True)],
-        "low": {name: answer.low.column(name).to_pylist() for name in answer.low.column_names},
-        "high": {name: answer.high.column(name).to_pylist() for name in answer.high.column_names},
-        "confidence": answer.confidence,
-        "epsilon": answer.epsilon,
-        "delta": answer.delta,
-        "entry": answer.entry,
-        "again": answer.again,
-        "bounds": {name: list(pair) for name, pair in answer.bounds.items()},
-        "cost": answer.cost,
-        "notes": list(answer.notes),
-        "loss": answer.loss.to_dict(),
-        "unit": answer.unit.to_dict(),
-    }
-    if arrow:
-        facts["arrow"] = {"value": packed(value), "low": packed(answer.low), "high": packed(answer.high)}
-    return facts
-
-
-def packed(table: pa.Table) -> str:
-    """A table as an Arrow stream in base64."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return base64.b64encode(sink.getvalue().to_pybytes()).decode()
 
 
 def plain(value: Any) -> Any:

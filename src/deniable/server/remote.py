@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import base64
 import http.client
 import json
 import secrets
 import ssl
 import threading
+from fractions import Fraction
 from html import escape
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 from urllib.parse import quote, urlsplit
 
-import pyarrow as pa
-
 from deniable import errors
-from deniable.curator import Answer, Preview
+from deniable.curator import Answer, Preview, Question
+from deniable.curator.question import AskTerms
 from deniable.errors import AlreadyPaid, BudgetExceeded, DeniableError, InvalidParameter, LedgerError
 from deniable.guarantee import Certificate
-from deniable.ledger import Left
-from deniable.loss import Loss, Number
 from deniable.process import Original
-from deniable.units import Unit
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 TRIES = 3
@@ -85,65 +81,15 @@ class Remote(Original):
 
     # -------------------------------------------------------------------------------------------- asking
 
-    def sql(
-        self,
-        text: str,
-        *,
-        epsilon: Number | None = None,
-        within: Number | None = None,
-        delta: Number | None = None,
-        confidence: float = 0.95,
-        at_least: int | None = None,
-        max_groups: int | None = None,
-        noise: str = "auto",
-        discover: bool = False,
-    ) -> Answer:
+    def sql(self, text: str, **terms: Unpack[AskTerms]) -> Answer:
         """As `Curator.sql`."""
-        terms = {
-            "epsilon": epsilon,
-            "within": within,
-            "delta": delta,
-            "confidence": confidence,
-            "noise": noise,
-        }
-        rest = {"at_least": at_least, "max_groups": max_groups, "discover": discover, "form": "arrow"}
-        body = _body(text, terms | rest)
-        return _answer(self._call("POST", self._path("queries"), body, key=secrets.token_urlsafe(24)))
+        body = _body(Question(text, **terms)) | {"form": "arrow"}
+        reply = self._call("POST", self._path("queries"), body, key=secrets.token_urlsafe(24))
+        return Answer.from_dict(reply)
 
-    def preview(
-        self,
-        text: str,
-        *,
-        epsilon: Number | None = None,
-        within: Number | None = None,
-        delta: Number | None = None,
-        confidence: float = 0.95,
-        at_least: int | None = None,
-        max_groups: int | None = None,
-        noise: str = "auto",
-        discover: bool = False,
-    ) -> Preview:
+    def preview(self, text: str, **terms: Unpack[AskTerms]) -> Preview:
         """As `Curator.preview`: free."""
-        terms = {
-            "epsilon": epsilon,
-            "within": within,
-            "delta": delta,
-            "confidence": confidence,
-            "noise": noise,
-        }
-        rest = {"at_least": at_least, "max_groups": max_groups, "discover": discover}
-        reply = self._call("POST", self._path("preview"), _body(text, terms | rest))
-        left = Left(_float(reply["left"]["epsilon"]), 0.0, _float(reply["left"]["delta"]), 0.0)
-        pair = (_float(reply["epsilon"]), _float(reply["delta"]))
-        return Preview(
-            *pair,
-            reply["expected"],
-            reply["confidence"],
-            reply["fits"],
-            reply["free"],
-            left,
-            reply["refusal"],
-        )
+        return Preview.from_dict(self._call("POST", self._path("preview"), _body(Question(text, **terms))))
 
     # -------------------------------------------------------------------------------------------- looking
 
@@ -249,19 +195,17 @@ class Remote(Original):
         self.close()
 
 
-def _body(text: str, terms: dict[str, Any]) -> dict[str, Any]:
-    values = {name: value for name, value in terms.items() if value is not None}
-    for name in ("epsilon", "within", "delta"):
-        if name in values:
-            values[name] = _digits(values[name])
-    return {"sql": text, **values}
+def _body(question: Question) -> dict[str, Any]:
+    """Only what differs from the defaults is sent: an older service knows fewer terms."""
+    terms = {name: _digits(value) for name, value in question.changes.items()}
+    return {"sql": question.text, **terms}
 
 
-def _digits(value: Number) -> str | int | float:
-    """A fraction in the decimal digits of the nearest float; numbers as they are."""
-    if isinstance(value, int | float):
-        return value
-    return repr(float(value))
+def _digits(value: Any) -> Any:
+    """A fraction in the decimal digits of the nearest float; other values as they are."""
+    if isinstance(value, Fraction):
+        return repr(float(value))
+    return value
 
 
 def _read(response: http.client.HTTPResponse) -> Any:
@@ -269,28 +213,6 @@ def _read(response: http.client.HTTPResponse) -> Any:
         return json.loads(response.read())
     except ValueError:
         return {}
-
-
-def _answer(said: dict[str, Any]) -> Answer:
-    tables = {name: _unpacked(said["arrow"][name]) for name in ("value", "low", "high")}
-    return Answer(
-        value=tables["value"],
-        loss=Loss.from_dict(said["loss"]),
-        unit=Unit.from_dict(said["unit"]),
-        entry=said["entry"],
-        low=tables["low"],
-        high=tables["high"],
-        confidence=said["confidence"],
-        epsilon=_float(said["epsilon"]),
-        delta=_float(said["delta"]),
-        bounds={name: (_float(low), _float(high)) for name, (low, high) in said["bounds"].items()},
-        again=said["again"],
-    )
-
-
-def _unpacked(text: str) -> pa.Table:
-    with pa.ipc.open_stream(base64.b64decode(text)) as reader:
-        return reader.read_all()
 
 
 def _float(value: Any) -> float:

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from deniable.accounting.certificate import certify
 from deniable.curator import Answer, Curator, Preview
+from deniable.curator.question import Question
 from deniable.errors import (
     DeniableError,
     Forbidden,
@@ -40,7 +41,6 @@ from deniable.server.people.roster import Roster
 from deniable.server.people.store import Lost, State
 from deniable.server.people.throttle import Throttle
 from deniable.server.purse import Purse, Purses
-from deniable.server.questions import Question
 from deniable.server.settings import Settings
 from deniable.sql.schema.declare import TableInfo
 
@@ -245,12 +245,12 @@ class Service(Original):
 
     def preview(self, caller: Caller, name: str, question: Question) -> Preview:
         self.throttle.hit("previews", caller.name)
-        return self.curator(caller, name).preview(question.text, **question.terms)
+        return self.curator(caller, name).inquire(question).preview()
 
     def kept(self, caller: Caller, name: str, question: Question) -> Answer | None:
         """The answer that she has paid for, if there is one. Never charges anything."""
         self.throttle.hit("requests", caller.name)
-        return self.curator(caller, name).ask(question.text, **question.terms).kept()
+        return self.curator(caller, name).inquire(question).kept()
 
     def ask(
         self,

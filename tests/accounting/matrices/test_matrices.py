@@ -81,6 +81,7 @@ FAMILIES: dict[str, Callable[[int], Toeplitz | Tree | BufferedToeplitz]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("who", SMALL, ids=str)
 def test_the_families_have_the_sensitivity_of_their_worst_pattern(name: str, who: Participation) -> None:

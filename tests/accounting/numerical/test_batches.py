@@ -162,6 +162,7 @@ def test_laws_of_sums_keep_mass_and_mean(pair: object, steps: int) -> None:
         assert law.sided
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("sigma", [0.5, 1.0, 4.0])
 @pytest.mark.parametrize("steps", [10, 1000, 10_000])
 def test_the_bracket_of_a_pass_is_tight(sigma: float, steps: int) -> None:

@@ -57,6 +57,7 @@ def check(number: int, case: Case) -> Comparison | None:
     return comparison
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("block", range(10))
 def test_no_small_table_passes_what_is_stated(block: int) -> None:
     """Five hundred cases in all, each of which has a price: a refusal would be news too."""

@@ -79,14 +79,6 @@ def test_questions_without_an_answer_are_passed_over() -> None:
     assert (taught.labels == y).mean() > 0.95
 
 
-def test_sureness_is_between_nothing_and_certainty() -> None:
-    chances = np.array([[1, 0, 0], [1 / 3, 1 / 3, 1 / 3], [0.6, 0.4, 0]], np.float32)
-    sure = graph.sureness(chances)
-    assert sure[0] == pytest.approx(1, abs=1e-5)
-    assert sure[1] == pytest.approx(0, abs=1e-5)
-    assert 0 < sure[2] < 1
-
-
 def test_medoids_are_different_points_and_the_same_each_time() -> None:
     points = torch.from_numpy(blobs(200)[0])
     found = graph.medoids(points, 30)

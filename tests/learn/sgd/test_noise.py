@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from fractions import Fraction
 from typing import Any
@@ -198,17 +199,21 @@ def test_gradients_are_rounded_to_the_grid_exactly(clip: float, dtype: torch.dty
         assert int(total[place]) - place == round(Fraction(float(values[place])) / grid.step)
 
 
+@functools.cache
+def noisy_counts(grid: bool) -> Any:
+    """3000 counts of seven usable rows, less the seven."""
+    t = Trainer.fresh(small(Identity(3), output, noise_multiplier=1.5, grid=grid), SeededRandom(4))
+    t.taken = 1
+    return np.array([t._noisy_count(7, 1.5) for _ in range(3000)]) - 7
+
+
 @pytest.mark.parametrize("grid", [False, True])
 @pytest.mark.parametrize("factor", [0.7, 1.0, 1.3])
 def test_the_count_of_usable_rows_has_the_noise_that_its_place_in_the_sum_asks_for(
     grid: bool, factor: float
 ) -> None:
     """A row adds the clip/32 to that coordinate: noise of 32·z rows, and a little more for both together."""
-    run = small(Identity(3), output, noise_multiplier=1.5, grid=grid)
-    t = Trainer.fresh(run, SeededRandom(4))
-    t.taken = 1
-    counts = np.array([t._noisy_count(7, 1.5) for _ in range(3000)]) - 7
-    spread = (counts**2).sum() / (factor * 32 * 1.5 * math.sqrt(1 + 2.0**-10)) ** 2
+    spread = (noisy_counts(grid) ** 2).sum() / (factor * 32 * 1.5 * math.sqrt(1 + 2.0**-10)) ** 2
     low, high = stats.chi2.ppf([1e-9, 1 - 1e-9], 3000)
     assert (low < spread < high) == (factor == 1.0)
 

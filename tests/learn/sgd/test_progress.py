@@ -62,6 +62,7 @@ def test_a_pipe_that_calls_itself_a_terminal_sees_nothing(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("steps", [3, 20, 30, 45])
 def test_epsilon_is_shown_from_the_first_step_on(steps: int) -> None:
     written = io.StringIO()

@@ -81,6 +81,7 @@ BAD = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("bad", BAD, ids=range(len(BAD)))
 @pytest.mark.parametrize("place", [0, 13, 30])
 def test_a_bad_row_contributes_exactly_nothing(bad: Any, place: int) -> None:

@@ -36,8 +36,8 @@ def people(model: nn.Module | None = None, **given: Any) -> DPSGD:
     return small(model, **({"unit": UNIT, "n": 20, "lot": 10, "clip": 0.4} | given))
 
 
-def everybody(run: DPSGD, data: Any, *, checked: bool = True) -> Tensor:
-    """The sum over all people."""
+def everybody(run: DPSGD, data: Any, *, checked: bool = False) -> Tensor:
+    """The sum over all people. A check tries the model out first, for a second or two, and gives the same sum."""
     drawn_from = run.rows(data)
     if checked:
         run.check(drawn_from)

@@ -289,6 +289,90 @@ def test_checkpoints_are_no_reason_to_refuse(folder: Path, ledger: Ledger) -> No
     assert ledger.verify().ok
 
 
+# ------------------------------------------------------------------------------------------------ a log written over in place
+
+
+def empty_log(folder: Path) -> None:
+    os.truncate(folder / "privacy.db-wal", 0)
+
+
+def halve_log(folder: Path) -> None:
+    os.truncate(folder / "privacy.db-wal", (folder / "privacy.db-wal").stat().st_size // 2)
+
+
+def cut_log(folder: Path) -> None:
+    """The last page is missing."""
+    os.truncate(folder / "privacy.db-wal", (folder / "privacy.db-wal").stat().st_size - 4096 - 24)
+
+
+def restore_log(folder: Path) -> None:
+    """As rsync does with a copy of the whole folder: the database is as it was then, so it is left alone."""
+    subprocess.run(["cp", folder / "older", folder / "privacy.db-wal"], check=True)
+
+
+def wipe_header(folder: Path) -> None:
+    with (folder / "privacy.db-wal").open("r+b") as file:
+        file.write(bytes(32))
+
+
+LOG_CHANGES = [empty_log, halve_log, cut_log, restore_log, wipe_header]
+
+
+@pytest.mark.parametrize("change", LOG_CHANGES)
+@pytest.mark.parametrize("moment", ["between charges", "during a charge"])
+def test_a_log_that_is_written_over_in_place_is_seen_by_all(
+    folder: Path, ledger: Ledger, change: Callable[[Path], None], moment: str
+) -> None:
+    """Inodes stay, and SQLite goes on with what it remembers: charges would be lost to whoever reads the log anew."""
+    account, url = ledger.account("visits"), f"sqlite:///{folder}/privacy.db"
+    account.run(SMALL, 5)
+    shutil.copy(folder / "privacy.db-wal", folder / "older")
+    for _ in range(30):
+        account.run(SMALL, 5)
+    with Ledger.open(url) as other:
+        if moment == "between charges":
+            change(folder)
+        else:
+
+            def clock(now: Any = ledger._journal._clock) -> Any:
+                change(folder)
+                return now()
+
+            ledger._journal._clock = clock
+        for _ in range(2):
+            with pytest.raises(LedgerError, match=r"emptied, cut off or written over.*Nothing was released"):
+                account.run(SMALL, opened)
+        with pytest.raises(LedgerError, match=r"Nothing was released"):
+            other.account("visits").run(SMALL, opened)
+        with pytest.raises(LedgerError, match=r"Nothing was released"):
+            charge_as_newcomer(folder)
+
+
+def test_a_log_that_is_begun_anew_again_and_again_is_no_reason_to_refuse(
+    folder: Path, ledger: Ledger, crowd: Callable[..., Any]
+) -> None:
+    """Two processes in turn, checkpoints that start the log anew and ones that empty it, and a rollback."""
+    url, account = f"sqlite:///{folder}/privacy.db", ledger.account("visits")
+    receiver, sender = Pipe()
+    child = crowd(target=hold, args=(url, sender))
+    child.start()
+    assert receiver.recv() == "open"
+    for mode in ("RESTART", "PASSIVE", "TRUNCATE", "FULL"):
+        for _ in range(3):
+            account.run(SMALL, 5)
+        with pytest.raises(LedgerError):
+            ledger.create("visits", ROW, limit=Budget(1))
+        text = f"import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('PRAGMA wal_checkpoint({mode})')"
+        subprocess.run([sys.executable, "-c", text, folder / "privacy.db"], check=True)
+        account.run(SMALL, 5)
+    receiver.send("close")
+    child.join(60)
+    assert child.exitcode == 0
+    account.run(SMALL, 5)
+    assert ledger.verify().ok
+    assert ledger.head().count == 2 + 1 + 4 * 4 + 1
+
+
 # ------------------------------------------------------------------------------------------------ a log without its file
 
 
@@ -354,7 +438,7 @@ def test_whoever_lost_the_log_closes_nothing_that_others_have_charged(
         newcomer.account("visits").run(TENTH, 5)
         head = newcomer.head()
     receiver.send("close")
-    child.join(60)
+    child.join(600)
     assert child.exitcode == 0
     with Ledger.open(url) as newcomer:
         assert newcomer.verify(head).ok
@@ -405,7 +489,7 @@ def swap_link(folder: Path) -> None:
     os.replace(other, folder.with_name("link"))
 
 
-LOADED = [restore, delete, rename, remount, swap_link, delete_log]
+LOADED = [restore, delete, rename, remount, swap_link, delete_log, empty_log, halve_log]
 
 
 @pytest.mark.parametrize("swap", LOADED)
@@ -429,13 +513,13 @@ def test_four_processes_release_nothing_after_the_change(
     changed.set()
     reports = [receiver.recv() for receiver, _ in pipes]
     for child in children:
-        child.join(60)
+        child.join(600)
     for entries, late, error in reports:
         assert late == []
         assert "Nothing was" in error
         assert len(entries) >= 4
     # Each release stands in one journal or the other, wherever the file is now, unless that was deleted.
-    if swap not in (delete, delete_log, restore):
+    if swap not in (delete, delete_log, restore, empty_log, halve_log):
         journals = [journal(file) for file in tmp_path.glob("*/*.db")]
         assert set().union(*(entries for entries, _, _ in reports)) <= set().union(*journals)
 

@@ -27,6 +27,7 @@ from deniable.local.numeric.vectors import directions
 from deniable.local.protocol import HEADER, unpack
 from deniable.loss import Pure
 from deniable.randomness import SecureRandom
+from tests import chance
 
 N = 200_000
 
@@ -39,9 +40,12 @@ def test_a_mean_is_unbiased_and_its_variance_is_that_of_theory(
     server = client.server()
     server.add(client.reports(np.full(N, x), rng=SecureRandom()))
     mean = server.estimate()
-    assert abs(mean.value - x) < 6.2 * mean.standard_error
-    assert mean.standard_error**2 * N == pytest.approx(client.variance(x), rel=0.04)
-    low, high = mean.interval(1 - 1e-9)
+    assert abs(mean.value - x) < chance.reach() * mean.standard_error
+    # A sample's variance has a deviation of √((κ − 1)/n), and reports have a kurtosis κ below 5.
+    assert mean.standard_error**2 * N == pytest.approx(
+        client.variance(x), rel=chance.reach() * math.sqrt(4 / N)
+    )
+    low, high = mean.interval(1 - chance.state())
     assert low <= x <= high
 
 
@@ -59,9 +63,11 @@ def test_the_window_of_piecewise_is_uniform_and_so_is_the_rest() -> None:
     client = Piecewise(2)
     places = unpack(client.reports(np.full(N, -1.0), rng=SecureRandom())[:, HEADER:])
     inside = places < client.window
-    assert abs(inside.mean() - float(client.p)) < 6.2 * 0.5 / math.sqrt(N)
+    assert abs(inside.mean() - float(client.p)) < chance.reach() * 0.5 / math.sqrt(N)
     for part, low, high in ((places[inside], 0, client.window), (places[~inside], client.window, GRID)):
-        assert abs(part.mean() - (low + high - 1) / 2) < 6.2 * (high - low) / math.sqrt(12 * len(part))
+        assert abs(part.mean() - (low + high - 1) / 2) < chance.reach() * (high - low) / math.sqrt(
+            12 * len(part)
+        )
         assert (part.min(), part.max()) == (low, high - 1)
 
 
@@ -72,7 +78,7 @@ def test_values_outside_are_clamped_and_what_is_no_number_is_the_middle() -> Non
         server = client.server()
         server.add(client.reports(np.full(20_000, value), rng=SecureRandom()))
         mean = server.estimate()
-        assert abs(mean.value - expected) < 6.2 * mean.standard_error + 0.01
+        assert abs(mean.value - expected) < chance.reach() * mean.standard_error + 0.01
     with pytest.raises(InvalidParameter, match="low=1 < high=1"):
         Duchi(1, low=1, high=1)
     with pytest.raises(InvalidParameter, match="sequence of numbers"):
@@ -91,7 +97,7 @@ def test_private_directions_are_unbiased_with_the_error_they_state(dimension: in
     server = client.server()
     server.add(client.reports(np.tile(x, (n, 1)), rng=SecureRandom()))
     mean = server.estimate()
-    assert np.all(np.abs(mean.value - x) < 6.2 * mean.standard_errors)
+    assert np.all(np.abs(mean.value - x) < chance.reach(chance.EACH / dimension) * mean.standard_errors)
     total = (mean.standard_errors**2).sum() * n
     # One coordinate of d + 1 is not estimated; by symmetry it holds about its share of 1/c².
     assert total == pytest.approx((1 - 1 / (dimension + 1)) / client.shrink**2, rel=0.25)

@@ -17,6 +17,7 @@ from deniable.local import (
 from deniable.local.hashing import digests, family
 from deniable.local.simulate import zipf
 from deniable.randomness import SecureRandom, SeededRandom
+from tests import chance
 
 VOCABULARY = [
     "privacy",
@@ -51,8 +52,8 @@ def test_words_are_estimated_within_their_errors_and_absent_ones_as_nothing(
     absent = [f"absent-{i}" for i in range(50)]
     estimate = server.estimate([*VOCABULARY, *absent])
     off = (estimate.counts - np.append(truth, np.zeros(50))) / estimate.standard_errors
-    assert np.all(np.abs(off) < 6.2)
-    assert set(estimate.significant(1e-9)) <= set(range(10))
+    assert np.all(np.abs(off) < chance.reach(chance.EACH / len(off)))
+    assert set(estimate.significant(chance.state())) <= set(range(10))
     assert {0, 1, 2} <= set(estimate.significant())
     with pytest.raises(InvalidParameter, match="one sequence"):
         server.estimate("privacy")

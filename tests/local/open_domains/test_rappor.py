@@ -15,6 +15,7 @@ from deniable.local.protocol import HEADER
 from deniable.local.simulate import zipf
 from deniable.loss import Pure
 from deniable.randomness import SecureRandom, SeededRandom
+from tests import chance
 
 WORDS = [f"word-{i}" for i in range(60)]
 
@@ -45,7 +46,7 @@ def test_every_bit_is_turned_over_as_often_as_stated() -> None:
     bits = np.unpackbits(client.reports(["a"] * n, rng=SecureRandom())[:, HEADER + 2 :], axis=1).mean(axis=0)
     expected = np.full(8, float(client.p_star))
     expected[place] = float(client.q_star)
-    assert np.all(np.abs(bits - expected) < 6.2 * 0.5 / math.sqrt(n))
+    assert np.all(np.abs(bits - expected) < chance.reach(chance.EACH / 8) * 0.5 / math.sqrt(n))
     assert (client.p_star, client.q_star) == (Fraction(9, 16), Fraction(11, 16))
 
 
@@ -69,7 +70,10 @@ def test_a_memo_is_kept_and_its_reports_scatter_around_it() -> None:
     }
     permanent = np.unpackbits(np.frombuffer(memo[HEADER + 2 :], np.uint8))
     shares = np.unpackbits(reports[:, HEADER + 2 :], axis=1).mean(axis=0)
-    assert np.all(np.abs(shares - np.where(permanent, 0.75, 0.25)) < 6.5 * 0.434 / math.sqrt(2000))
+    assert np.all(
+        np.abs(shares - np.where(permanent, 0.75, 0.25))
+        < chance.reach(chance.EACH / len(shares)) * 0.434 / math.sqrt(2000)
+    )
     with pytest.raises(InvalidParameter, match="memo of this protocol"):
         client.replay(memo[:-1], rng=rng)
 

@@ -34,6 +34,7 @@ from deniable.local.protocol import HEADER, unpack
 from deniable.local.simulate import Oracles, simulate
 from deniable.loss import ResponseNoise
 from deniable.randomness import SecureRandom, SeededRandom
+from tests import chance
 
 K = 1024
 E = float(mpmath.e)
@@ -130,8 +131,8 @@ def test_estimates_are_unbiased_and_intervals_hold_the_truth(client: Oracle) -> 
     small = type(client)(16, 2)  # type: ignore[call-arg]
     runs = [simulate(small, 16, 20_000, rng=SecureRandom(), seed=3) for _ in range(30)]
     scores = np.array([(r.estimate.counts - r.truth) / r.estimate.standard_errors for r in runs])
-    assert np.all(np.abs(scores.mean(axis=0)) < 6.2 / np.sqrt(len(runs)))
-    low, high = runs[0].estimate.interval(1 - 1e-9)
+    assert np.all(np.abs(scores.mean(axis=0)) < chance.reach(chance.EACH / 16) / np.sqrt(len(runs)))
+    low, high = runs[0].estimate.interval(1 - chance.state(chance.EACH / 16))
     assert np.all((low <= runs[0].truth) & (runs[0].truth <= high))
 
 

@@ -151,6 +151,7 @@ def test_top_k_is_peeling() -> None:
     assert sorted(TopK(NAMES, 3, 1)(scores, rng=rng)) == list(NAMES)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", [Exponential, PermuteAndFlip, NoisyMax])
 @pytest.mark.parametrize("n", [1, 2, 12])
 def test_the_error_bound_is_met_at_its_worst_case(kind: type[Exponential], n: int) -> None:

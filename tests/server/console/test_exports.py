@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from deniable.curator import Answer
+from deniable.curator.question import Question
 from deniable.loss import Pure
 from deniable.server.console import exports
-from deniable.server.questions import Question
 from deniable.units import Unit
 
 
@@ -48,7 +48,7 @@ def test_parquet_holds_the_intervals() -> None:
 
 def test_a_program_says_the_same_question_whatever_it_holds() -> None:
     text = 'SELECT \'"""\\n\' || "a" FROM t -- \' + __import__("os").abort() #'
-    question = Question.of(text, within="0.1", confidence=0.9, discover=True)
+    question = Question.read(text, within="0.1", confidence=0.9, discover=True)
     program = exports.program(question, 'a"b', "http://h'x")
     calls = [node for node in ast.walk(ast.parse(program)) if isinstance(node, ast.Call)]
     said = next(call for call in calls if getattr(call.func, "attr", "") == "sql")

@@ -18,7 +18,7 @@ from deniable.sql.plan.request import Terms
 from deniable.sql.tree import Aggregate
 from deniable.sql.tree import Statistic as S
 from deniable.units import Unit
-from tests.meta.source import SOURCE, modules
+from tests.meta.source import SOURCE, list_nodes, modules
 from tests.sql.planned import PEOPLE, PRIVATE, PUBLIC, SALT, Duck, X, duck, query
 
 ROWS = [(i, "ab"[i % 2], 1.0, 1, True) for i in range(7919)]
@@ -99,7 +99,7 @@ def test_only_the_plan_and_audits_take_integers_before_noise() -> None:
     for name, path in modules(SOURCE).items():
         calls = {
             node.func.attr
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for node in list_nodes(path)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
         }
         imported = "sql.plan" in path.read_text(encoding="utf-8")

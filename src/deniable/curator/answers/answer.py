@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from deniable.curator.answers import words
 from deniable.errors import InvalidParameter, MissingExtra
+from deniable.loss import Loss
 from deniable.mechanism import Release
 from deniable.numbers import short_up
 from deniable.sql import arrays
@@ -33,6 +34,7 @@ FORMAT = 1
 NOT_FOUND = (-1.0, 1.0)
 """What `sql.plan.bounds.values` says where it found no bounds."""
 NOTHING = pa.table({})
+TABLES = ("value", "low", "high", "left_out")
 
 LEFT_OUT = (
     "It counts noise and rounding; it leaves out what clamping to bounds and the bound on rows per person "
@@ -219,6 +221,58 @@ class Answer(Release[pa.Table]):
 
     def _labels(self, key: str) -> list[str]:
         return [words.plain(cell) for cell in self.value.column(key).to_pylist()]
+
+    # -------------------------------------------------------------------------------------------- as values
+
+    def to_dict(self, *, arrow: bool = False) -> dict[str, Any]:
+        """All that is released, as plain values: what a service sends and the shell prints as JSON. `arrow`
+        adds the tables as texts, from which `from_dict` makes the same answer."""
+        columns = (column.to_pylist() for column in self.value.columns)
+        content = {
+            "columns": [{"name": field.name, "type": str(field.type)} for field in self.value.schema],
+            "rows": [list(row) for row in zip(*columns, strict=True)],
+            "low": self.low.to_pydict(),
+            "high": self.high.to_pydict(),
+            "left_out": self.left_out.to_pydict(),
+            "confidence": self.confidence,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "entry": self.entry,
+            "again": self.again,
+            "private": self.private,
+            "bounds": {name: list(pair) for name, pair in self.bounds.items()},
+            "bounding": None if self.bounding is None else vars(self.bounding),
+            "computed": list(self.computed),
+            "remarks": list(self.remarks),
+            "cost": self.cost,
+            "notes": list(self.notes),
+            "loss": self.loss.to_dict(),
+            "unit": self.unit.to_dict(),
+        }
+        if arrow:
+            content["arrow"] = {name: arrays.pack_table(getattr(self, name)) for name in TABLES}
+        return content
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Answer:
+        """The answer that `to_dict(arrow=True)` wrote, here or in an earlier version, which said less."""
+        tables = {name: arrays.unpack_table(text) for name, text in content["arrow"].items()}
+        bounding = content.get("bounding")
+        return cls(
+            **tables,
+            loss=Loss.from_dict(content["loss"]),
+            unit=Unit.from_dict(content["unit"]),
+            entry=content["entry"],
+            private=content.get("private", True),
+            confidence=content["confidence"],
+            epsilon=float(content["epsilon"]),
+            delta=float(content["delta"]),
+            bounds={name: (float(low), float(high)) for name, (low, high) in content["bounds"].items()},
+            again=content["again"],
+            computed=tuple(content.get("computed", ())),
+            bounding=None if bounding is None else Bounding(**bounding),
+            remarks=tuple(content.get("remarks", ())),
+        )
 
     # -------------------------------------------------------------------------------------------- kept
 

@@ -74,21 +74,6 @@ class UpdateShape:
     rounds: int = 1
 
 
-class Placement(Protocol):
-    """A place for the noise."""
-
-    multiplier: Number | None
-
-    @property
-    def view(self) -> View: ...
-
-    def release(self, multiplier: float, shape: UpdateShape, unit: Unit) -> Loss:
-        """What one round reveals about a client that takes part in it, whatever the others do."""
-
-    def summing(self, multiplier: float, shape: UpdateShape, rng: Random) -> Summing:
-        """What makes the sums of a whole run."""
-
-
 def bounded(update: Floats, clip: float) -> Floats:
     """Of norm at most `clip`, up to rounding; zeros where it is no number: a client
     whose training failed says nothing."""
@@ -413,6 +398,8 @@ def usual_least(cohort: float, rate: Number, colluders: int = 0) -> int:
 
 
 AnyPlacement: TypeAlias = Central | OnClient | Shared | Correlated
+"""A place for the noise: `release` is what one round reveals about a client that takes part in it, whatever the others
+do; `summing` is what makes the sums of a whole run."""
 
 
 def _adversary(name: Adversary | str) -> Adversary:

@@ -64,12 +64,6 @@ def spread_labels(graph: Graph, asked: NDArray[np.int64], labels: NDArray[np.int
     return np.asarray(mass / np.maximum(mass.sum(axis=1, keepdims=True), 1e-12))
 
 
-def sureness(chances: Floats) -> Floats:
-    """1 for one class alone, 0 for all alike: one minus the entropy in units of its largest."""
-    entropy = -(chances * np.log(chances + 1e-12)).sum(axis=1)
-    return np.asarray(1 - entropy / np.log(chances.shape[1]), np.float32)
-
-
 def medoids(points: Tensor, count: int, *, seed: int = 0, rounds: int = 15) -> NDArray[np.int64]:
     """At most `count` points that stand for all: those nearest to the centres of
     k-means, in order of their index."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from torch import nn
 
@@ -21,22 +21,6 @@ from deniable.errors import InvalidParameter
 
 ALL = "all"
 """The one group of a rule that has no groups."""
-
-
-class Clipping(Protocol):
-    """A rule. Its bounds hold at the first step."""
-
-    @property
-    def groups(self) -> Mapping[str, Sequence[str]] | None:
-        """Names of parameters by group; None if all parameters are one group."""
-
-    @property
-    def bounds(self) -> dict[str, float]:
-        """The largest norm of an example's gradient in each group."""
-
-    def multipliers(self, noise_multiplier: float) -> dict[str, float]:
-        """The deviation of each group's noise over its bound, for a step whose whole
-        multiplier is `noise_multiplier`."""
 
 
 @dataclass(frozen=True)
@@ -185,6 +169,9 @@ class Adaptive:
 
 
 Rule: TypeAlias = Flat | PerLayer | Adaptive
+"""How gradients are clipped: `groups` names the parameters of each group (None: all are one group), `bounds` is the
+largest norm of an example's gradient in each at the first step, and `multipliers` the deviation of each group's noise
+over its bound, for a step whose whole multiplier is given."""
 
 
 def rule(clip: float | Rule) -> Rule:

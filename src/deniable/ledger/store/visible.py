@@ -6,8 +6,9 @@ looks. So a connection remembers device and inode of the database, of the log (`
 log (`-shm`, which also has the locks of writers), and `check` compares them with what the path shows now. As
 long as a file is open its inode is not given to another, so equal numbers are the same file.
 
-A file that was written over in place keeps its inode. It shows by its size or its time: only a checkpoint
-changes these. `check` then drops what SQLite remembers of its pages, and says so.
+A database that was written over in place keeps its inode. It shows by its size or its time: only a checkpoint
+changes these. `check` then drops what SQLite remembers of its pages, and says so. A log that was written over
+shows by its frames (`log`).
 
 Where a file system has no inodes (FAT on Windows shows 0), only a missing file is seen. Windows itself
 refuses to rename or delete a database that is open.
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from deniable.errors import LedgerError
+from deniable.ledger.store.log import Log
 from deniable.process import abandon
 
 LOG, INDEX, KEY = "-wal", "-shm", ".key"
@@ -48,6 +50,7 @@ class Pinned(sqlite3.Connection):
     path = ""
     files = Files("", None, None, None)
     stamp = (0, 0)
+    log: Log | None = None
 
     def pin(self, path: str, files: Files) -> None:
         """Remember what is open. The connections of a process share one index of a log: where another has
@@ -63,14 +66,20 @@ class Pinned(sqlite3.Connection):
         # The names and numbers of every check, once.
         self._log_path, self._index_path = files.target + LOG, files.target + INDEX
         self._is_link = files.target != path
+        index = _descriptor(files.log_index)
+        if files.log is not None and index is not None:
+            self.log = Log(self._log_path, index)
 
     def close(self) -> None:
-        """Close, unless the log was taken away: then SQLite would write the old log into the database and
-        delete the new one, with all that others have charged since."""
+        """Close, unless the log was taken away or written over: then SQLite would write the old log, or what
+        is left of it, into the database and delete the new one, with all that others have charged since."""
         if self.moved_log:
             abandon(self)
             return
         _PINNED.discard(self)
+        if self.log is not None:
+            self.log.close()
+            self.log = None
         super().close()
 
     def check(self) -> bool:
@@ -87,6 +96,8 @@ class Pinned(sqlite3.Connection):
                     raise self._move_error()
             if self._is_link and _target(self.path) != files.target:
                 raise self._move_error()
+            if self.log is not None and not self.log.is_intact():
+                raise move_error(self.path, files, LOG_LOST)
         except OSError:
             raise self._move_error() from None
         stamp = status.st_size, status.st_mtime_ns
@@ -103,11 +114,13 @@ class Pinned(sqlite3.Connection):
 
     @property
     def moved_log(self) -> bool:
-        """Whether the database is where it was and its log is not."""
+        """Whether the database is where it was and its log is not, or is not what it was."""
         if self.files.log is None:
             return False
         now = look(self.path)
-        return now.database == self.files.database and now != self.files
+        if now.database != self.files.database:
+            return False
+        return now != self.files or (self.log is not None and not self.log.is_intact())
 
     def _move_error(self) -> LedgerError:
         return move_error(self.path, self.files)
@@ -124,10 +137,16 @@ def _leave() -> None:
             abandon(connection)
 
 
-def move_error(path: str, files: Files) -> LedgerError:
-    """The error that says what happened to the files of an open database, and what to do."""
+LOG_LOST = f"has a log ({LOG} beside it) that was emptied, cut off or written over by another program"
+
+
+def move_error(path: str, files: Files, words: str | None = None) -> LedgerError:
+    """The error that says what happened to the files of an open database, in `words` if they are known, and
+    what to do."""
     now = look(path)
-    if now.database is None:
+    if words is not None:
+        what = words
+    elif now.database is None:
         what = "is no longer there: it was deleted or renamed, or its folder was"
     elif now.database != files.database:
         what = "is another file than the one that was opened: it was replaced, or restored from a backup"
@@ -255,6 +274,18 @@ def _handles() -> set[int] | None:
         return {int(name) for name in os.listdir("/dev/fd")}
     except (OSError, ValueError):
         return None
+
+
+def _descriptor(wanted: Identity | None) -> int | None:
+    """The number by which this process has a file open; None where it has not, or where nobody can tell."""
+    for handle in _handles() or ():
+        try:
+            status = os.fstat(handle)
+        except OSError:  # closed meanwhile
+            continue
+        if (status.st_dev, status.st_ino) == wanted:
+            return handle
+    return None
 
 
 def _opened_since(handles: set[int] | None) -> set[Identity] | None:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from deniable.curator import Answer
-from deniable.server.questions import Question
+from deniable.curator.question import Question
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "＝", "＋", "－", "＠")
 KINDS = {
@@ -66,7 +66,7 @@ def parquet(answer: Answer) -> bytes:
 
 def program(question: Question, data: str, url: str) -> str:
     """The Python program that asks the same again. Whatever was typed stands in it as a literal."""
-    terms = "".join(f",\n        {name}={_literal(value)}" for name, value in _said(question).items())
+    terms = "".join(f",\n        {name}={_literal(value)}" for name, value in question.changes.items())
     return (
         '"""Ask a service of Deniable: pip install deniable. The same question was paid for; it costs '
         'nothing again."""\n\n'
@@ -76,12 +76,6 @@ def program(question: Question, data: str, url: str) -> str:
         f"    answer = remote.sql(\n        {question.text!r}{terms},\n    )\n"
         f"    print(answer)\n    frame = answer.to_pandas()\n"
     )
-
-
-def _said(question: Question) -> dict[str, Any]:
-    """The terms that differ from what is taken without them."""
-    defaults = Question(question.text).terms
-    return {name: value for name, value in question.terms.items() if value != defaults[name]}
 
 
 def _literal(value: Any) -> str:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from deniable.curator.question import Question
 from deniable.server.people import store
 from deniable.server.people.store import State
-from deniable.server.questions import Question
 
 MOST = 50
 """Questions that are remembered of one person and data set."""

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path
 
+from deniable.curator.question import read_number
 from deniable.errors import InvalidParameter
 from deniable.server import audits
 from deniable.server.http import bodies
 from deniable.server.http.door import AtDoor, Who
-from deniable.server.questions import number
 
 router = APIRouter(prefix="/v1", tags=["audits"], route_class=bodies.StrictRoute)
 Number = Annotated[int, Path(ge=1, le=2**31)]
@@ -27,7 +27,7 @@ async def listed(caller: Who, door: AtDoor) -> list[dict[str, Any]]:
 @router.post("/audits", status_code=201)
 async def run(body: bodies.NewAudit, caller: Who, door: AtDoor) -> dict[str, Any]:
     """Attack a question about a data set (`data` and `sql`), or a mechanism by its name."""
-    epsilon, delta = number("epsilon", body.epsilon), number("delta", body.delta)
+    epsilon, delta = read_number("epsilon", body.epsilon), read_number("delta", body.delta)
     if body.mechanism is not None and body.data is None and body.sql is None:
         done = await door.run(audits.run_mechanism, door.service, caller, body.mechanism, epsilon, delta)
     elif body.mechanism is None and body.data is not None and body.sql is not None:

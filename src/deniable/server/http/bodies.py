@@ -4,16 +4,16 @@ error."""
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 from starlette.exceptions import HTTPException
 
 from deniable import strict_json
+from deniable.curator.question import TERMS, Question, Term, TermKind
 from deniable.errors import InvalidParameter
-from deniable.server.questions import Question
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Text = Annotated[str, Field(min_length=1, max_length=65_536)]
@@ -130,21 +130,41 @@ class NewAudit(Body):
     mechanism: Name | None = None
 
 
-class QueryBody(Body):
-    """A query and its terms, as `Curator.sql` takes them. `form` "arrow" adds the answer as Arrow streams in
-    base64."""
+class TextBody(Body):
+    """The text of a query. `form` "arrow" adds the answer as Arrow streams in base64."""
 
     sql: Text
-    epsilon: Number | None = None
-    within: Number | None = None
-    delta: Number | None = None
-    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
-    at_least: Annotated[int, Field(ge=1, le=10**12)] | None = None
-    max_groups: Annotated[int, Field(ge=1, le=10**6)] | None = None
-    noise: Literal["auto", "laplace", "gaussian"] = "auto"
-    discover: bool = False
     form: Literal["json", "arrow"] = "json"
 
     @property
     def question(self) -> Question:
-        return Question.of(self.sql, **self.model_dump(exclude={"sql", "form"}))
+        return Question.read(self.sql, **{name: getattr(self, name) for name in TERMS})
+
+
+def _field_type(term: Term) -> Any:
+    """What a term may be in JSON, so that the schema of the service tells its limits."""
+    match term.kind:
+        case TermKind.NUMBER:
+            kind: Any = Number
+        case TermKind.PROBABILITY:
+            kind = Annotated[float, Field(gt=0, lt=1)]
+        case TermKind.WHOLE:
+            kind = Annotated[int, Field(ge=term.least, le=term.most)]
+        case TermKind.SWITCH:
+            kind = bool
+        case TermKind.WORD:
+            kind = Literal[term.choices]
+    if term.default is None:
+        kind = kind | None
+    return Annotated[kind, Field(description=term.help)]
+
+
+if TYPE_CHECKING:
+    QueryBody = TextBody  # all that routes look at
+else:
+    QueryBody = create_model(
+        "QueryBody",
+        __base__=TextBody,
+        __doc__="A query and its terms, as `Curator.sql` takes them.",
+        **{name: (_field_type(term), term.default) for name, term in TERMS.items()},
+    )

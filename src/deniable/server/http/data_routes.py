@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Header, Request, Response
 from fastapi.responses import JSONResponse
 
 from deniable.curator import Answer
+from deniable.curator.question import read_number
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.server import facts
@@ -16,7 +17,6 @@ from deniable.server.http import bodies
 from deniable.server.http.door import AtDoor, Who
 from deniable.server.http.jobs import Jobs
 from deniable.server.people.rights import Caller, Right
-from deniable.server.questions import number
 from deniable.sql.schema.file import save
 from deniable.units import Unit
 
@@ -33,7 +33,7 @@ Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_le
 
 
 def budget(limit: bodies.LimitBody) -> Budget:
-    return Budget(number("epsilon", limit.epsilon), number("delta", limit.delta))
+    return Budget(read_number("epsilon", limit.epsilon), read_number("delta", limit.delta))
 
 
 @router.get("/datasets")
@@ -97,7 +97,7 @@ async def preview(name: str, body: bodies.QueryBody, caller: Who, door: AtDoor) 
     """What a query would cost and how far it may be off. Free: no data is opened."""
 
     def look() -> Response:
-        return JSONResponse(facts.plain(facts.preview(door.service.preview(caller, name, body.question))))
+        return JSONResponse(facts.plain(door.service.preview(caller, name, body.question).to_dict()))
 
     return await door.run(look)
 
@@ -107,7 +107,7 @@ async def query(name: str, body: bodies.QueryBody, caller: Who, door: AtDoor, ke
     """Ask. With an `Idempotency-Key`, the same request is charged at most once, however often it is sent."""
 
     def told(answer: Answer) -> Response:
-        return JSONResponse(facts.plain(facts.answer(answer, arrow=body.form == "arrow")))
+        return JSONResponse(facts.plain(answer.to_dict(arrow=body.form == "arrow")))
 
     return await door.ask(caller, name, body.question, key, then=told)
 

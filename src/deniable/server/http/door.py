@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request, Response
 
 from deniable.curator import Answer
+from deniable.curator.question import Question
 from deniable.errors import DeniableError, Forbidden, NotLoggedIn
 from deniable.server.asking import Pending, Pendings
 from deniable.server.people.rights import Caller
 from deniable.server.people.secrets import digest
-from deniable.server.questions import Question
 from deniable.server.service import Service
 from deniable.server.stops import Stops
 from deniable.server.traffic import steps

@@ -90,7 +90,7 @@ class Guard:
             await self._serve(scope, receive, exchange)
         except Refusal as refusal:
             await exchange.reply(refusal.status, refusal.body, CLOSE)
-        except Exception as error:
+        except Exception as error:  # a bug: where it is goes to the log, and nothing of it to the client
             log.error("%s", where(error))
             await exchange.end()
 

@@ -76,7 +76,7 @@ class Jobs:
 
     def _begin(self, asking: Pending, arrow: bool) -> asyncio.Task[dict[str, Any]]:
         def told(answer: Answer) -> dict[str, Any]:
-            return {"answer": facts.answer(answer, arrow=arrow)}
+            return {"answer": answer.to_dict(arrow=arrow)}
 
         return self._door.askings.start(lambda: asking, told)
 

@@ -147,6 +147,7 @@ class Connection:
         state, sentence = states.told(error)
         if isinstance(error, NotLoggedIn):
             state = "28P01"
+        # What was about to be sent belongs to a login that did not happen.
         self._out.clear()
         self._send(report(b"E", "FATAL", state, sentence))
         await self._flush()
@@ -164,6 +165,7 @@ class Connection:
             authentication(11, exchange.first((first.value() or b"").decode(errors="replace")).encode())
         )
         transcript, proof = exchange.proof((await self._password()).decode(errors="replace"))
+        # Whoever does not exist has no token that could have signed it, and hears the same sentence.
         outcome = await self._in_thread(self._service.roster.proof, person, transcript, proof)
         if outcome is None:
             raise NotLoggedIn(
@@ -180,6 +182,7 @@ class Connection:
                 given.get("database") or person,
                 options,
             )
+        # A data set that was not granted and one that does not exist are told in the same words.
         except NotFound:
             name = (given.get("database") or person)[:60]
             raise NotFound(
@@ -240,6 +243,8 @@ class Connection:
             await self._handle(kind, body)
 
     async def _handle(self, kind: bytes, body: bytes) -> None:
+        # After an error everything up to the next Sync is skipped (protocol, 55.2.3): where a client sends
+        # many in a row, a later one must not run and be charged after an earlier one failed.
         if kind == b"S":
             self._skipping = False
             self._ready()
@@ -249,7 +254,7 @@ class Connection:
         try:
             with self._service.throttle.text(self._owner, len(body)):
                 await self._dispatch(kind, MessageReader(body))
-        except Exception as error:
+        except Exception as error:  # what rows steer is one fixed sentence by now; a bug is not told
             self._fail(error)
             self._skipping = kind != b"Q"
         if kind == b"Q":
@@ -314,6 +319,7 @@ class Connection:
     async def _run(self, statement: WireStatement, bound: Sequence[exp.Expr]) -> WireResult:
         if statement.kind is StatementKind.COPY:
             copy_form(statement)  # what is wrong with it is told before anything is asked
+        # What asks nothing of people needs no turn and no way to be stopped.
         if not self._talk.private(statement):
             return await self._in_thread(self._talk.run, statement, bound)
         key, talk = cancel_key(*self._key), self._talk
@@ -339,6 +345,7 @@ class Connection:
         parts = statements(query)
         if len(parts) != 1:
             raise InvalidQuery("cannot insert multiple commands into a prepared statement")
+        # A client that never closes what it names would fill the memory of the server.
         if len(self._names.prepared) >= MOST_NAMES:
             raise InvalidQuery(
                 f"There are {MOST_NAMES} prepared statements already. Nothing was charged. Close some."
@@ -378,6 +385,7 @@ class Connection:
             template = self._prepared(name)
             count = len(template.oids)
             self._send(message(b"t", struct.pack(f"!h{count}i", count, *template.oids)))
+            # Columns follow from types alone, so a statement is described before its values are known.
             bound = [values.stand_in(oid) for oid in template.oids]
             columns = await self._in_thread(self._talk.shape, template.statement, bound)
             self._columns(columns, [])
@@ -394,6 +402,7 @@ class Connection:
 
     async def _execute(self, name: str, most: int) -> None:
         portal = self._portal(name)
+        # Executed again, a portal goes on with the rows it has: a cursor in steps is one charge.
         if portal.result is None:
             portal.result = await self._run(portal.statement, portal.bound)
             self._notify(portal.result)

@@ -14,11 +14,11 @@ from typing import Any
 from sqlglot import expressions as exp
 
 from deniable.curator import Answer, Curator
+from deniable.curator.question import TERMS, Question
 from deniable.errors import InvalidParameter, InvalidQuery
 from deniable.server.asking import Pending
 from deniable.server.people.rights import Caller
 from deniable.server.purse import Purse
-from deniable.server.questions import Question
 from deniable.server.service import Service
 from deniable.server.wire import trees, values
 from deniable.server.wire.catalog import VERSION, Catalogs, Identity
@@ -27,7 +27,8 @@ from deniable.server.wire.statements import StatementKind, WireStatement
 from deniable.sql.after.afterwards import answer_fields
 from deniable.sql.read.clause import without_clause
 
-TERMS = ("epsilon", "within", "delta", "confidence", "at_least", "max_groups", "noise", "discover")
+SETTINGS = (*(f"deniable.{name}" for name in TERMS), "deniable.intervals")
+"""What may be SET: the terms of a question, and whether an answer has columns for the ends of its intervals."""
 REPORTED = {
     "server_version": VERSION,
     "server_encoding": "UTF8",
@@ -212,7 +213,7 @@ class WireConversation:
         question = self._question(statement, bound)
         self.refresh()
         self._service.throttle.hit("previews", self._caller.name)
-        preview = self.curator.preview(question.text, **question.terms)
+        preview = self.curator.inquire(question).preview()
         return WireResult(
             "EXPLAIN", [ColumnDescription("QUERY PLAN", values.TEXT)], [(line,) for line in preview.lines()]
         )
@@ -232,11 +233,10 @@ class WireConversation:
             terms["within"] = None
         if "epsilon" not in text_terms and terms["epsilon"] is None and terms["within"] is None:
             raise InvalidParameter(NO_EPSILON)
-        for name, kind in (("confidence", float), ("at_least", int), ("max_groups", int)):
-            if terms[name] is not None:
-                terms[name] = _read(name, terms[name], kind)
-        terms["discover"] = self._flag("discover")
-        return Question.of(text, **terms)
+        for name, value in terms.items():
+            if isinstance(value, str):
+                terms[name] = TERMS[name].read(value)
+        return Question.read(text, **terms)
 
     def refresh(self) -> None:
         """The caller and her part of the data set, as things stand now: roles, revocations and versions count
@@ -269,18 +269,17 @@ class WireConversation:
         name = name.lower()
         if not name.startswith("deniable."):
             return  # a tool's own wishes (search_path, DateStyle, …) change nothing here
-        names = {f"deniable.{term}" for term in (*TERMS, "intervals")}
-        if name not in names:
+        if name not in SETTINGS:
             raise InvalidParameter(
                 f"The setting {name[:60]} is not known. Nothing was set. There are: "
-                f"{', '.join(sorted(names))}."
+                f"{', '.join(sorted(SETTINGS))}."
             )
         if value.lower() in ("default", ""):
             self.settings.pop(name, None)
             return
         term = name.removeprefix("deniable.")
-        if term in ("epsilon", "within", "delta"):
-            Question.of("", **{term: value})  # what is no number is told now
+        if term in TERMS:
+            TERMS[term].read(value)  # what cannot be read is refused now
         self.settings[name] = value
 
     def _show(self, statement: WireStatement) -> WireResult:
@@ -341,12 +340,3 @@ def _assignment(text: str) -> tuple[str, str]:
     if value[:3].lower() == "to ":
         value = value[3:].strip()
     return rest[:cut].strip().strip('"'), value.strip("'").strip()
-
-
-def _read(name: str, value: str, kind: type[float] | type[int]) -> float | int:
-    try:
-        return kind(value)
-    except ValueError:
-        raise InvalidParameter(
-            f"Expected deniable.{name} as a number, got {value[:40]!r}. Nothing was charged."
-        ) from None

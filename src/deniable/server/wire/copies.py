@@ -63,6 +63,7 @@ def _plain(value: Any, delimiter: str) -> str:
 
 
 def _csv(value: Any, delimiter: str) -> str:
+    # PostgreSQL's CSV tells NULL from an empty text by quotes alone, and \. would end the copy.
     if value is None:
         return ""
     content = as_text(value)

@@ -36,6 +36,7 @@ def row_description(columns: Sequence[ColumnDescription], formats: Sequence[int]
 
 def report(kind: bytes, severity: str, state: str, sentence: str) -> bytes:
     """An error (`E`) or a notice (`N`)."""
+    # S may be translated by a server, V may not (since 9.6): drivers branch on V, older ones on S.
     fields = ((b"S", severity), (b"V", severity), (b"C", state), (b"M", sentence))
     return message(kind, b"".join(code + text(value) for code, value in fields) + b"\0")
 
@@ -81,7 +82,7 @@ class MessageReader:
 
     def value(self) -> bytes | None:
         (size,) = self.numbers("i")
-        if size == -1:
+        if size == -1:  # NULL; any other negative length is refused by `take`
             return None
         return self.take(size)
 

@@ -35,6 +35,7 @@ class ScramExchange:
                 "The first message of the login is not one of SCRAM-SHA-256 without channel binding."
             )
         name, _, self._bare = rest.partition(",")
+        # RFC 5802 §5.1: the authzid. Ignoring it would log somebody in as another than she asked for.
         if name:
             raise ProtocolError(
                 "The login asks to act as somebody else (an authorization identity), which nobody may. "
@@ -44,7 +45,9 @@ class ScramExchange:
         fields = dict(part.partition("=")[::2] for part in self._bare.split(","))
         if "m" in fields or not 8 <= len(fields.get("r", "")) <= 256:
             raise ProtocolError("The first message of the login has no nonce, or asks for an extension.")
+        # The server's part of the nonce makes every exchange new: a recorded proof signs another one.
         self._nonce = fields["r"] + secrets.token_urlsafe(24)
+        # Whoever does not exist has a salt too, the same each time, so that names cannot be tried.
         salt = base64.b64encode(self._roster.salt(self._person)).decode()
         self._server = f"r={self._nonce},s={salt},i={ROUNDS}"
         return self._server
@@ -53,6 +56,7 @@ class ScramExchange:
         """What was signed, and the proof in the client's final message."""
         without, _, proof = text.rpartition(",p=")
         fields = dict(part.partition("=")[::2] for part in without.split(","))
+        # The header is signed again (RFC 5802 §7), so nobody between can take channel binding out of it.
         channel = base64.b64encode(self._header.encode()).decode()
         if fields.get("r") != self._nonce or fields.get("c") != channel:
             raise ProtocolError("The final message of the login does not belong to the first.")

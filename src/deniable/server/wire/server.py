@@ -75,7 +75,7 @@ class Wire:
             asyncio.CancelledError,
         ):
             pass
-        except Exception as error:
+        except Exception as error:  # a bug: where it is goes to the log, and the others are served on
             log.error("%s", where(error))
         finally:
             self._tasks.discard(task)
@@ -93,6 +93,7 @@ class Wire:
             person = await connection.log_in(parameters)
             if person is None or not await self._seat(connection, person):
                 return
+        # From here on a place is the person's, of whom it is known who she is, and no longer the address's.
         self._room.leave(transport)
         self._people[person] += 1
         try:
@@ -118,6 +119,7 @@ class Wire:
         has_tls = False
         for _ in range(4):
             size, code = struct.unpack("!ii", await reader.readexactly(8))
+            # Nobody is logged in yet: a size is believed only as far as it costs nothing.
             if not 8 <= size <= MOST_STARTUP:
                 return None
             body = await reader.readexactly(size - 8)
@@ -128,15 +130,18 @@ class Wire:
                 await writer.drain()
                 await writer.start_tls(self._context)
                 has_tls = True
+            # "N": not here. The client goes on in the clear, or leaves, as it was told to.
             elif code in (SSL, GSS):
                 writer.write(b"N")
                 await writer.drain()
+            # A wish to cancel comes by a connection of its own, and never gets an answer.
             elif code == CANCEL:
                 await self._cancel(body, writer)
                 return None
             elif code >> 16 != VERSION:
                 writer.write(report(b"E", "FATAL", "0A000", "Expected version 3 of the protocol."))
                 return None
+            # With a certificate at hand a token is never read from a connection in the clear.
             elif self._context is not None and not has_tls:
                 writer.write(
                     report(

@@ -80,6 +80,7 @@ def statements(text: str) -> list[WireStatement]:
             parts.append([])
         else:
             parts[-1].append(token)
+    # Each may be a charge of its own: one text is not to empty an account in a single message.
     if sum(map(bool, parts)) > MOST_STATEMENTS:
         raise InvalidQuery(
             f"Expected at most {MOST_STATEMENTS} statements in one text. Nothing was charged. Send them one "
@@ -99,6 +100,7 @@ def _check_size(tokens: Sequence[sqlglot.Token]) -> None:
 
 
 def _tokens(text: str) -> Sequence[sqlglot.Token]:
+    # Tools write PostgreSQL's quotes ($$, E''), analysts DuckDB's: whoever reads it cuts it in statements.
     for dialect in ("postgres", "duckdb"):
         try:
             return sqlglot.tokenize(text, read=dialect)
@@ -131,6 +133,7 @@ def _statement(text: str, tokens: list[sqlglot.Token]) -> WireStatement:
 def _hint(tokens: Sequence[sqlglot.Token]) -> str | None:
     comments = (comment for token in tokens for comment in token.comments)
     hints = [match[1] for comment in comments if (match := HINT.search(comment))]
+    # The last one: an ORM puts its own comment first, and the analyst's stands beside her query.
     if hints:
         return hints[-1]
     return None
@@ -149,6 +152,7 @@ def _explained(own: str, rest: str) -> WireStatement:
 
 
 def _copied(text: str, tokens: list[sqlglot.Token], words: tuple[str, ...]) -> str:
+    # By brackets and not by a pattern: TO STDOUT inside the query (as a text or an alias) ends nothing.
     i, depth = 1, int(words[1:2] == ("(",))
     while depth and i + 1 < len(words):
         i += 1

@@ -43,6 +43,7 @@ ABORTED = "25P02"
 
 def told(error: BaseException) -> tuple[str, str]:
     """The state and the sentence of an error."""
+    # A DataError is the owner's: its sentence may tell of a row.
     if not isinstance(error, DeniableError) or isinstance(error, DataError):
         return "XX000", BUG
     sentence = public(error)

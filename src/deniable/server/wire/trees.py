@@ -59,6 +59,7 @@ def _parse(text: str, dialect: str) -> exp.Expr | None:
     try:
         trees = sqlglot.parse(text, read=dialect)
     except (SqlglotError, RecursionError, LookupError):
+        # Names that only PostgreSQL takes are quoted and read once more; what still fails is no statement.
         variant = text
         if dialect == "postgres":
             variant = _named(text)
@@ -76,6 +77,7 @@ def _named(text: str) -> str:
         tokens = sqlglot.tokenize(text, read="postgres")
     except SqlglotError:
         return text
+    # From the end, so that places before the one that is quoted stay what they are.
     for before, word, after in reversed(list(zip(tokens, tokens[1:], tokens[2:], strict=False))):
         ends = after.token_type in (
             sqlglot.TokenType.COMMA,
@@ -139,6 +141,7 @@ def substituted(tree: exp.Expr, values: Sequence[exp.Expr]) -> exp.Expr:
         number = _number(node)
         if number is None or not 1 <= number <= len(values):
             raise InvalidQuery("A parameter of the query has no value. Nothing was charged.")
+        # A literal of the tree, never a piece of text: no value can end a quote or begin a statement.
         return values[number - 1].copy()
 
     return tree.transform(replaced)

@@ -91,6 +91,7 @@ def numeric(value: Any) -> bytes:
     number = value
     if not isinstance(value, Decimal):
         number = Decimal(str(value))
+    # NaN and ±∞ have signs of their own and no groups (PostgreSQL 14 and later read the infinities).
     if number.is_nan():
         return struct.pack("!hhHh", 0, 0, 0xC000, 0)
     if number.is_infinite():
@@ -103,6 +104,7 @@ def numeric(value: Any) -> bytes:
     left = left.rjust(-(-len(left) // 4) * 4, "0")
     right = right.ljust(-(-len(right) // 4) * 4, "0")
     groups = [int(part[i : i + 4]) for part in (left, right) for i in range(0, len(part), 4)]
+    # The point stands after group number `weight`; zeros at the end are told by the scale alone.
     weight = len(left) // 4 - 1
     while groups and groups[-1] == 0:
         groups.pop()
@@ -178,6 +180,7 @@ def _binary(raw: bytes, oid: int) -> exp.Expr:
 def _decimal(raw: bytes) -> str:
     count, weight, sign, scale = struct.unpack_from("!hhHh", raw)
     groups = struct.unpack_from(f"!{count}h", raw, 8)
+    # Without these limits a message of ten bytes would be written out as a number of 130,000 digits.
     if sign not in (0, 0x4000) or not 0 <= scale <= 400 or not -100 <= weight <= 100:
         raise ValueError
     total = sum(Decimal(group).scaleb(4 * (weight - i)) for i, group in enumerate(groups))
@@ -205,6 +208,7 @@ def _boolean(word: str) -> exp.Expr:
 
 
 def number(value: str) -> exp.Expr:
+    # What reaches the parser as a number is spelled as one: `1; DROP` or `nan` never does.
     if NUMBER.fullmatch(value) is None:
         raise ValueError(value)
     literal = exp.Literal.number(value.lstrip("+-"))
@@ -214,6 +218,7 @@ def number(value: str) -> exp.Expr:
 
 
 def string(value: str) -> exp.Expr:
+    # PostgreSQL has no text with a zero byte either; engines end a text there or refuse it, each its own way.
     if "\0" in value:
         raise ValueError(value)
     return exp.Literal.string(value)

@@ -131,7 +131,7 @@ class DuckDBEngine(Engine):
         self._connection = duckdb.connect(":memory:", config={**settings})
         try:
             self._open(sources, schema)
-        except BaseException:
+        except BaseException:  # whatever it is goes on to the owner; no connection stays open behind it
             self.close()
             raise
 

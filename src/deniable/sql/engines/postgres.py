@@ -101,7 +101,7 @@ class PostgresEngine(Engine):
                 (table.name, self._view(table, *rows[table.name], schema)) for table in schema.tables
             )
             self._look(schema)
-        except BaseException:
+        except BaseException:  # whatever it is goes on to the owner; no connection stays open behind it
             self.close()
             raise
 

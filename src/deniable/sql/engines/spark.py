@@ -63,7 +63,7 @@ class SparkEngine(Engine):
                 (table.name, self._view(table, sources[table.name], schema.identities(table.name)))
                 for table in schema.tables
             )
-        except BaseException:
+        except BaseException:  # whatever it is goes on to the owner; no session stays open behind it
             self.close()
             raise
 
@@ -115,7 +115,7 @@ class SparkEngine(Engine):
 def found(source: SparkTable) -> Any:
     try:
         return source.session.table(source.name)
-    except Exception as error:
+    except Exception as error:  # Py4J raises many kinds; no row is read yet, and the owner alone is told
         raise DataError(
             f'The Spark session has no table "{source.name}", or cannot read it. Nothing was opened.'
         ) from error

@@ -120,7 +120,7 @@ def guarded() -> Iterator[None]:
     """Whatever an engine says becomes one sentence; what it said stays behind it for the owner."""
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # any row may steer what fails here, so all of it is one fixed sentence
         raise DataError(FAILED) from error
 
 

@@ -83,6 +83,7 @@ def _in_advance(epsilon: float, times: int, y: float, share: float) -> float:
     return float((p * np.maximum(0.0, 1 - np.exp(y - losses))).sum())
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("epsilon", [0.3, 2.0])
 @pytest.mark.parametrize("times", [4, 40, 300])
 def test_choices_made_in_advance_stay_below(epsilon: float, times: int) -> None:
@@ -130,6 +131,7 @@ def _adaptive(rng: np.random.Generator, parts: list[Loss]) -> tuple[np.ndarray, 
     return both[:, 0], both[:, 1]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(8))
 def test_no_adaptive_mechanism_exceeds_the_bound(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -100,6 +100,7 @@ def test_what_is_missing_from_probabilities_is_charged() -> None:
         accounting.epsilon(OUTCOMES.grouped(2), 1e-6)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("shifts", "weights"), [((0.0, 1.0, 2.0), (0.9, 0.08, 0.02)), ((0.5, 1.0), (0.5, 0.5))]
 )

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from fastapi import APIRouter, Response
 
 from deniable.curator import Answer
+from deniable.curator.question import TERMS, Question
 from deniable.errors import AlreadyPaid, DeniableError, InvalidParameter, NotFound
 from deniable.server.console import exports, recent
 from deniable.server.console.page import Here, PageRoute, Typed, Visit
@@ -19,17 +20,24 @@ from deniable.server.console.pictures import pictures
 from deniable.server.data.shelf import UNKNOWN, DeclaredData
 from deniable.server.http.errors import told
 from deniable.server.people.rights import Right
-from deniable.server.questions import Question
 from deniable.sql.schema.declare import ColumnInfo
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
-FIELDS = ("sql", "by", "epsilon", "within", "confidence", "at_least", "max_groups", "discover", "noise")
-START = {
-    "by": "epsilon", "epsilon": "0.1", "within": "100", "confidence": "0.95", "at_least": "",
-    "max_groups": "", "discover": "", "noise": "auto",
-}  # fmt: skip
-NOISES = ("auto", "laplace", "gaussian")
+
+def _typed(value: Any) -> str:
+    """A default as it is typed."""
+    if value is True:
+        return "on"
+    return str(value)
+
+
+PRICES = ("epsilon", "within")
+"""The two terms of which one is chosen; the form shows the others below them."""
+OTHERS = [term for name, term in TERMS.items() if name not in PRICES]
+START = {"sql": "", "by": "epsilon", "epsilon": "0.1", "within": "100"} | {
+    term.name: "" if term.default in (None, False) else _typed(term.default) for term in OTHERS
+}
 LONGEST_QUERY = 65_536
 MOST_ROWS = 500
 WITHIN_LIMIT = re.compile(r"Ask with ε ≤ ([0-9.]+)")
@@ -53,10 +61,9 @@ class AskForm:
 
     @classmethod
     def of(cls, typed: Typed) -> AskForm:
-        values = {name: typed[name] for name in FIELDS if name in typed}
-        values = START | {"sql": "", "discover": ""} | values
+        values = START | {name: typed[name] for name in START if name in typed}
         field, _, value = typed["way"].partition("=")
-        if field in FIELDS:
+        if field in START:
             values[field] = value
         return cls(typed["data"], values)
 
@@ -71,41 +78,17 @@ class AskForm:
                 f"Expected a question of at most {LONGEST_QUERY:,} characters. Nothing was run."
             )
         by = "within" if fields["by"] == "within" else "epsilon"
-        if fields["noise"] not in NOISES:
-            raise InvalidParameter(f"Expected noise among {', '.join(NOISES)}. Nothing was run.")
-        return Question.of(
-            fields["sql"],
-            **{by: _decimal(fields[by])},
-            confidence=_confidence(fields["confidence"]),
-            at_least=_whole("at_least", fields["at_least"]),
-            max_groups=_whole("max_groups", fields["max_groups"]),
-            noise=fields["noise"],
-            discover=fields["discover"] == "on",
-        )
+        terms = {term.name: term.read(_decimal(fields[term.name])) for term in OTHERS}
+        return Question.read(fields["sql"], **{by: _decimal(fields[by])}, **terms)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether any of the other terms is not as it was at first."""
+        return any(self.typed[term.name] != START[term.name] for term in OTHERS)
 
 
 def _decimal(text: str) -> str:
     return text.strip().replace(",", ".")
-
-
-def _confidence(text: str) -> float:
-    try:
-        value = float(_decimal(text or "0.95"))
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1:
-        raise InvalidParameter("Expected a confidence between 0 and 1, like 0.95. Nothing was run.")
-    return value
-
-
-def _whole(name: str, text: str) -> int | None:
-    if not text.strip():
-        return None
-    if not text.strip().isascii() or not text.strip().isdigit() or not 1 <= int(text[:20]) <= 10**12:
-        raise InvalidParameter(
-            f"Expected {name} as a whole number of at least 1, got {text[:40]!r}. Nothing was run."
-        )
-    return int(text)
 
 
 # ------------------------------------------------------------------------------------------------ the page
@@ -113,7 +96,7 @@ def _whole(name: str, text: str) -> int | None:
 
 @router.get("/ask")
 async def page(here: Here, data: str = "") -> Response:
-    return await _page(here, AskForm(data, START | {"sql": ""}))
+    return await _page(here, AskForm(data, dict(START)))
 
 
 @router.post("/ask/preview")
@@ -181,7 +164,7 @@ async def _page(here: Visit, asking: AskForm, *, previewed: bool = False, **fact
     return here.draw(
         "ask.html", facts.pop("status", 200), asking=asking, own=own, schema=listing.schema,
         broken=listing.problem, unit=listing.unit, completion=_completion(listing),
-        examples=examples, earlier=earlier,
+        examples=examples, earlier=earlier, others=OTHERS,
         **told_before, **({"answer": None, "refusal": None, "ways": []} | facts),
     )  # fmt: skip
 

@@ -12,12 +12,12 @@ from markupsafe import Markup
 from deniable.accounting.meaning import attacker_power
 from deniable.accounting.proportion import lower, upper
 from deniable.audit import Finding
+from deniable.curator.question import read_number
 from deniable.errors import DeniableError
 from deniable.plots import svg
 from deniable.server import audits
 from deniable.server.console.page import Here, PageRoute, Visit, safe
 from deniable.server.http.errors import told
-from deniable.server.questions import number
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 START = {"what": "question", "data": "", "sql": "", "epsilon": "0.5", "delta": "1e-8"}
@@ -33,8 +33,8 @@ async def run(here: Here) -> Response:
     form, service = here.typed, here.door.service
 
     def act() -> int:
-        epsilon = number("epsilon", form.clean("epsilon"))
-        delta = number("delta", form.clean("delta") or "0")
+        epsilon = read_number("epsilon", form.clean("epsilon"))
+        delta = read_number("delta", form.clean("delta") or "0")
         if form["what"] == "question":
             return audits.run(service, here.caller, form["data"], form["sql"], epsilon, delta)
         return audits.run_mechanism(service, here.caller, form["what"], epsilon, delta)

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from deniable.accounting.filters import Filter, Left, Spent
 from deniable.accounting.filters.charges import Charge
+from deniable.curator.question import read_number
 from deniable.errors import DeniableError
 from deniable.guarantee import Budget
 from deniable.ledger import Account, Entry, EntryKind, names
@@ -22,7 +23,6 @@ from deniable.server.console import spending
 from deniable.server.console.page import Here, PageRoute, Visit, safe
 from deniable.server.http.errors import told
 from deniable.server.people.rights import Right
-from deniable.server.questions import number
 from deniable.server.service import analyst_of
 from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
@@ -90,7 +90,9 @@ async def raise_limit(here: Here) -> Response:
     form = here.typed
 
     def act() -> str | None:
-        limit = Budget(number("epsilon", form.clean("epsilon")), number("delta", form.clean("delta")))
+        limit = Budget(
+            read_number("epsilon", form.clean("epsilon")), read_number("delta", form.clean("delta"))
+        )
         analyst = form["analyst"] or None
         return here.door.service.raise_limit(here.caller, form["data"], analyst, limit, form.clean("reason"))
 

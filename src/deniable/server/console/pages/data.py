@@ -10,13 +10,13 @@ from typing import Any
 import yaml
 from fastapi import APIRouter, Response
 
+from deniable.curator.question import read_number
 from deniable.errors import DeniableError, InvalidParameter
 from deniable.guarantee import Budget
 from deniable.server.console.page import Here, PageRoute, Typed, Visit
 from deniable.server.data.declaration import Declaration
 from deniable.server.http.errors import told
 from deniable.server.people.rights import Right
-from deniable.server.questions import number
 from deniable.sql.tree import Kind
 from deniable.units import Unit
 
@@ -68,7 +68,9 @@ class RegisterForm:
     @property
     def declaration(self) -> Declaration:
         inputs = self.typed
-        limit = Budget(number("epsilon", inputs["epsilon"]), number("delta", inputs["delta"] or "0"))
+        limit = Budget(
+            read_number("epsilon", inputs["epsilon"]), read_number("delta", inputs["delta"] or "0")
+        )
         columns = {c["name"].strip(): _column(c) for c in self.columns if c["name"].strip()}
         if not columns:
             raise InvalidParameter("Expected at least one column. Nothing was registered.")

@@ -8,10 +8,10 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from deniable.accounting import meaning
+from deniable.curator.question import read_number
 from deniable.numbers import percent_down, percent_up, short_up
 from deniable.plots import svg
 from deniable.server.console.page import Here, PageRoute, safe
-from deniable.server.questions import number
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 MOST_EPSILON = 8.0
@@ -34,7 +34,7 @@ async def page(here: Here, epsilon: str = "1", prior: str = "0.1", group: str = 
 
 
 def _within(text: str, low: float, high: float) -> float:
-    return min(max(float(number("value", text)), low), high)
+    return min(max(float(read_number("value", text)), low), high)
 
 
 def explained(epsilon: float, prior: float, group: float) -> dict[str, Any]:

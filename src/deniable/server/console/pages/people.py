@@ -7,6 +7,7 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
+from deniable.curator.question import read_number
 from deniable.errors import DeniableError, InvalidParameter
 from deniable.guarantee import Budget
 from deniable.ledger import Account
@@ -15,7 +16,6 @@ from deniable.server.http.errors import told
 from deniable.server.people.membership import LoginOutcome
 from deniable.server.people.rights import Right, Role
 from deniable.server.people.roster import Person
-from deniable.server.questions import number
 from deniable.server.service import analyst_of
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -100,7 +100,9 @@ async def grant(here: Here) -> Response:
     form = here.typed
 
     def act() -> None:
-        limit = Budget(number("epsilon", form.clean("epsilon")), number("delta", form.clean("delta") or "0"))
+        limit = Budget(
+            read_number("epsilon", form.clean("epsilon")), read_number("delta", form.clean("delta") or "0")
+        )
         here.door.service.grant(here.caller, form["data"], form["analyst"], limit)
 
     return await _acted(here, act)
@@ -111,7 +113,7 @@ async def token(here: Here) -> Response:
     form, roster = here.typed, here.door.service.roster
 
     def act() -> dict[str, Any]:
-        days = float(number("days", form.clean("days")))
+        days = float(read_number("days", form.clean("days")))
         if not 0 < days <= 366:
             raise InvalidParameter("Expected days between 0 and 366. Nothing was made.")
         new_token = roster.new_token(here.caller, form.clean("label"), form.all("scope"), days * 86_400)

@@ -53,7 +53,7 @@ class Closed:
             self._connection.execute("SET TimeZone = 'UTC'")
             if tables is not None:
                 self.fill(tables)
-        except BaseException:
+        except BaseException:  # released tables only: it goes on as it is, and the connection is closed
             self._connection.close()
             raise
 

@@ -178,7 +178,7 @@ def check_identities(connection: Any, table: TableInfo, source: Parquet, identit
 def _check_text(connection: Any, table: str, name: str, rows: str) -> None:
     try:
         connection.execute(f"SELECT bit_xor(hash({DUCKDB.quote(name)})) FROM {rows}").fetchall()
-    except Exception as error:
+    except Exception as error:  # one row's text may steer it: the owner is told at opening, before any charge
         raise DataError(
             f'The column "{name}" of "{table}", which tells people or rows apart, holds text that is not '
             "UTF-8. Nothing was opened; write it as UTF-8, or as numbers."
