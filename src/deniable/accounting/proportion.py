@@ -61,7 +61,7 @@ def upper(successes: ArrayLike, trials: ArrayLike, alpha: ArrayLike) -> Array:
 
 
 def _upper(k: Array, n: Array | float, a: Array | float) -> Array:
-    """By the complement of the tail, so that a small p keeps its digits."""
+    """The upper bound by the complement of the tail, so that a small p keeps its digits."""
     some = k < n
     a = a * (1 - 1e-12)
     rest = np.where(some, n - k, 1.0)

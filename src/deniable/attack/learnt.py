@@ -38,7 +38,7 @@ class Learnt:
 
     @property
     def share(self) -> float:
-        """Of the secrets, those learnt."""
+        """The share of the secrets that were learnt."""
         return self.right / self.total if self.total else 0.0
 
     def __str__(self) -> str:

@@ -281,7 +281,7 @@ def _follow_path(value: Any, path: str) -> Any:
 
 @dataclass
 class Paced:
-    """At most `rate` runs a second."""
+    """A system that is run at most `rate` times a second."""
 
     system: System
     rate: float

@@ -52,7 +52,7 @@ def copy_name(data: str, number: int) -> str:
 
 
 def _silently(_: str) -> None:
-    """For those who do not listen."""
+    """Tell nothing, for those who do not listen."""
 
 
 @dataclass(frozen=True)

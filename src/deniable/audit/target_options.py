@@ -135,7 +135,7 @@ class QueryOptions:
         )
 
     def target_of(self) -> AuditTarget:
-        """In the fast form where there is one."""
+        """The target, in the fast form where there is one."""
         endpoint = self.endpoint()
         fast = not endpoint.plan.settles
         subject = endpoint.measured if fast else endpoint

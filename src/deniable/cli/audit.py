@@ -300,7 +300,7 @@ class Subject(Enum):
 
     @classmethod
     def from_target(cls, target: str | None, *, elsewhere: bool) -> Subject:
-        """As the argument says, unless options name a system that is attacked from outside."""
+        """The subject that the argument names, unless options name a system that is attacked from outside."""
         if elsewhere:
             return cls.SYSTEM
         if target is None:

@@ -63,7 +63,7 @@ def bar(share: float) -> str:
 
 
 def percent(share: float) -> str:
-    """In whole percent, rounded up.
+    """A share in whole percent, rounded up.
 
     >>> percent(0.0), percent(0.7501), percent(1.0)
     ('0 %', '76 %', '100 %')

@@ -148,7 +148,7 @@ def _ask_keys(column: ColumnInfo, ask: Ask, say: Say) -> ColumnInfo:
 
 
 def _describe_column(column: ColumnInfo, bounds: str = "", keys: str = "") -> ColumnInfo:
-    """By the same rules as the options --bounds and --keys."""
+    """The column as it was answered, by the same rules as the options --bounds and --keys."""
     alone = Schema((TableInfo("t", (replace(column, name="c"),)),))
     limits = {}
     if bounds:

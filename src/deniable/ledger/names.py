@@ -127,7 +127,7 @@ def _find_mixture(text: str) -> str | None:
 
 
 def _script(c: str) -> str | None:
-    """By the first word of the letter's name, which is its script; marks and ASCII signs belong to any."""
+    """The script of a letter, which is the first word of its name; marks and ASCII signs belong to any."""
     if unicodedata.category(c)[0] == "M" or (c.isascii() and not c.isalpha()):
         return None
     return unicodedata.name(c, "UNKNOWN").split()[0]

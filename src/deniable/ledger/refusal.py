@@ -59,7 +59,8 @@ def refusal(standing: Standing, charge: Charge, loss: Loss | None = None) -> Bud
 
 
 def parent_refusal(standing: Standing) -> BudgetExceeded:
-    """To whom the numbers of the data set are not told. Those of the error are her own part's."""
+    """The refusal for whom the numbers of the data set are not told. Those of the error are her own "
+    "part's."""
     limit, balance = standing.filter, standing.filter.reading(standing.spent)
     return BudgetExceeded(
         f'The data set that "{standing.name}" is a part of has not enough left for this query. Nothing was '

@@ -69,7 +69,7 @@ class Kept:
         content: str,
         unit: Unit | None = None,
     ) -> Kept:
-        """Without a unit it can be read and is never recalled."""
+        """A release to keep. Without a unit it can be read and is never recalled."""
         at = None
         if delta is not None:
             at = str(exact(delta))
@@ -91,7 +91,7 @@ class LedgerView:
 
 
 def view(journal: Journal, names: Sequence[str], keys: Sequence[str], unit: Unit) -> LedgerView:
-    """In one transaction, with the release of the first of these keys that has one.
+    """What stands there in one transaction, with the release of the first of these keys that has one.
 
     Only a release of this unit is found; without the ledger's key none is trusted.
     """
@@ -164,7 +164,7 @@ FIELDS = ("key", "entry", "loss", "delta", "private", "content", "unit")
 
 
 def _seal(journal: Journal, kind: str, fields: tuple[str | int | None, ...]) -> str:
-    """Told apart from seals of entries and accounts, which follow a MAC."""
+    """The seal of a release, told apart from seals of entries and accounts, which follow a MAC."""
     return chain.sealed(journal.key or b"", f"{kind} of {journal.id}", fields)
 
 

@@ -81,7 +81,7 @@ class Session(Original, Generic[Value]):
 
     @contextmanager
     def _take_turn(self) -> Iterator[None]:
-        """In the process of this session, one thread at a time, and not from inside an answer."""
+        """Act in the process of this session, one thread at a time, and not from inside an answer."""
         self._home.check(f"The session of entry {self._payment.seq}", self.WAY_OUT)
         with self._turn:
             if self._answering:

@@ -51,7 +51,7 @@ def empty(width: float, height: float) -> Figure:
 
 
 def apply_style(plane: Axes) -> None:
-    """In the house style."""
+    """Give a plane the house style."""
     plane.set_prop_cycle(color=COLOURS)
     plane.grid(visible=True, color="#dddddd", linewidth=0.6)
     plane.set_axisbelow(True)

@@ -85,7 +85,7 @@ def _draw(plane: Axes, labels: Sequence[str], numbers: Numbers) -> None:
 
 
 def _floats(cells: Cells) -> NDArray[np.float64]:
-    """With NaN, which is not drawn, for NULL."""
+    """The numbers, with NaN, which is not drawn, for NULL."""
     return np.array([math.nan if cell is None else float(cell) for cell in cells], np.float64)
 
 

@@ -41,7 +41,7 @@ def curves(
 
 
 def _trim_curve(false_rates: Sequence[float], true_rates: Sequence[float]) -> tuple[list[float], list[float]]:
-    """From the smallest rate shown on, as steps."""
+    """The curve from the smallest rate shown on, as steps."""
     grid = np.geomspace(LOWEST, 1, 300)
     at = np.searchsorted(false_rates, grid, side="right") - 1
     return grid.tolist(), np.maximum(np.asarray(true_rates)[at], LOWEST / 2).tolist()

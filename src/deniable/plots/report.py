@@ -102,7 +102,7 @@ def _system(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _digest(file: Path) -> str:
-    """By which somebody else sees that it is the same file."""
+    """The digest by which somebody else sees that it is the same file."""
     if not file.is_file():
         return ""
     return f" (SHA-256 {hashlib.sha256(file.read_bytes()).hexdigest()})"

@@ -45,7 +45,7 @@ class TableCell:
 
     @property
     def size(self) -> str:
-        """Of a batch, as the paper writes it."""
+        """The size of a batch, as the paper writes it."""
         return "∞" if self.batch is None else str(self.batch)
 
     @property

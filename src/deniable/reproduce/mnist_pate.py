@@ -104,7 +104,7 @@ def _recipe() -> Any:
 
 
 def _buy(digits: Any, ensemble: Ensemble, public: Public, budget: float, count: int) -> Bought:
-    """From an account of its own: each student of this table is a world of its own."""
+    """Buy labels from an account of their own: each student of this table is a world of its own."""
     ledger = Ledger.open("sqlite://", analyst="student")
     account = ledger.create("labels", Unit.row(), limit=Budget(budget, DELTA), filter=Filter.basic)
     bought: Bought = digits.buy(account, ensemble, public, count, DELTA)

@@ -114,7 +114,7 @@ def mean(runs: Sequence[tuple[GroupMeasures, ...]], group: str) -> float:
 
 
 def accuracy(runs: Sequence[tuple[GroupMeasures, ...]]) -> float:
-    """Of all rows, over the runs."""
+    """The accuracy on all rows, over the runs."""
     return float(
         np.mean([sum(e.accuracy.value * e.rows for e in run) / sum(e.rows for e in run) for run in runs])
     )

@@ -126,7 +126,7 @@ def _move_batch(
 def _pull_inside(
     inputs: NDArray[Any], points: NDArray[Any], radii: NDArray[np.float32], norm: float
 ) -> NDArray[Any]:
-    """Drawn back a little where rounding has put an input beyond its radius."""
+    """The inputs, drawn back a little where rounding has put an input beyond its radius."""
     while True:
         away = (inputs.astype(np.float64) - points).reshape(len(points), -1)
         beyond = np.linalg.norm(away, norm, axis=1) > radii * (1 - 1e-6)

@@ -295,7 +295,7 @@ class Filter:
     # -------------------------------------------------------------------------------------------- JSON
 
     def to_dict(self) -> dict[str, Any]:
-        """With the curve itself, so that a limit never moves with a library or a machine."""
+        """The filter with the curve itself, so that a limit never moves with a library or a machine."""
         facts: dict[str, Any] = {
             "epsilon": str(exact(self.limit.epsilon)),
             "delta": str(exact(self.limit.delta)),

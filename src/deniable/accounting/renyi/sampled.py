@@ -147,7 +147,7 @@ def _general(rate: float, of_curve: Curve, orders: Array, *, both_directions: bo
 
 
 def replaced_curve(rate: float, of_curve: Curve, orders: Array) -> Array:
-    """Without replacement, one record replaced, in terms of `of` under the same relation."""
+    """The curve without replacement, one record replaced, in terms of `of` under the same relation."""
     integers, log_moments = _moments(of_curve, orders)
     second = log_moments[2]
     log_moments = log_moments + math.log(2)

@@ -142,7 +142,7 @@ def noisy(model: nn.Module, multiplier: float) -> FedAvg:
 
 
 def for_budget(model: nn.Module, epsilon: float) -> FedAvg:
-    """With the noise that one message of a client needs."""
+    """The run with the noise that one message of a client needs."""
     return FedAvg(
         model, nn.CrossEntropyLoss(), clients=1000, rate=1, rounds=1, batch=None, learning_rate=1.0,
         clip=CLIP, noise=OnClient(), epsilon=epsilon, delta=DELTA, progress=False,
@@ -179,7 +179,7 @@ def decibels(image: Images, truth: Images) -> float:
 
 
 def nearest(candidates: Images, truth: Images) -> tuple[Images, tuple[float, ...]]:
-    """For each true image the nearest candidate."""
+    """The nearest candidate for each true image."""
     best = [candidates[int(np.argmin(((candidates - true) ** 2).mean(axis=1)))] for true in truth]
     return np.array(best), tuple(decibels(image, true) for image, true in zip(best, truth, strict=True))
 

@@ -48,7 +48,7 @@ def draw_knowledge(data: Ratings, user: int, items: int, *, days: float = 14, se
 
 
 def scores(data: Ratings, knowledge: Known) -> Floats:
-    """Of each record, how well it fits: rare items weigh 1/ln(support), stars and days
+    """How well each record fits: rare items weigh 1/ln(support), stars and days
     fade by e^(−distance)."""
     weight = 1 / np.log(np.maximum(data.support[knowledge.items], 2) + 1)
     stars, days = data.stars[:, knowledge.items], data.days[:, knowledge.items]

@@ -60,7 +60,7 @@ class Side:
         return float(self.freedom.mean())
 
     def variance(self, otherwise: float | Floats) -> Floats:
-        """Of each row; `otherwise`, where fewer than two models say it."""
+        """The variance of each row; `otherwise`, where fewer than two models say it."""
         return np.where(self.freedom > 0, self.squares / np.maximum(self.freedom, 1), otherwise)
 
 

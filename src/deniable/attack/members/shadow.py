@@ -45,7 +45,7 @@ class Stack:
         return cls(first, second)
 
     def logits(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Of every model for every row: (k, rows, classes)."""
+        """The logits of every model for every row: (k, rows, classes)."""
         out: NDArray[np.float32] = (
             append_ones(self._hidden(append_ones(torch.from_numpy(x)))) @ self.second
         ).numpy()
@@ -189,7 +189,7 @@ def _mean(mask: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 def append_ones(x: Tensor) -> Tensor:
-    """With a last column of ones, for the offsets."""
+    """`x` with a last column of ones, for the offsets."""
     return torch.cat([x, x.new_ones((*x.shape[:-1], 1))], dim=-1)
 
 

@@ -58,7 +58,7 @@ def _adult() -> Rows:
 
 
 def _census() -> Rows:
-    """As Adult, five years later; the weight of a row in the sample says nothing of the person."""
+    """The same as Adult, five years later; the weight of a row in the sample says nothing of the person."""
     return encode_table(load("census-kdd"), "50000+", omit=("instance_weight",))
 
 

@@ -203,7 +203,7 @@ class FaceGenerator:
 def by_confidence(
     model: nn.Module, people: int, pixels: int, *, steps: int = 300, stop_at: float = 0.9999
 ) -> Images:
-    """Of each person the grey image, made ever more the person's in the model's eyes
+    """The grey image for each person, made ever more the person's in the model's eyes
     until it is sure: no knowledge of faces."""
     return _ascend(model, torch.full((people, pixels), 0.5), lambda slope: slope, steps, stop_at)
 
@@ -217,7 +217,7 @@ def by_public_mean(
     steps: int = 300,
     stop_at: float = 0.99,
 ) -> Images:
-    """Of each person the mean of all public images, changed smoothly until the model is rather sure. What is
+    """The mean of all public images, for each person changed smoothly until the model is rather sure. What is
     known of faces is that mean and that faces are smooth: coarse waves of a step count for more than fine
     ones."""
     start = torch.from_numpy(public.mean(0)).expand(people, -1)

@@ -55,7 +55,7 @@ class Support:
 
     @classmethod
     def fit(cls, first: Rows, second: Rows) -> Support | None:
-        """From samples of both; None if nothing was seen on one side alone."""
+        """The regions that samples of both show; None if nothing was seen on one side alone."""
         regions = [
             region
             for column in range(min(first.shape[1], MOST_COLUMNS))

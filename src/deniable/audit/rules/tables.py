@@ -219,7 +219,7 @@ class TableTally:
 
     @classmethod
     def pool(cls, tallies: list[TableTally]) -> TableTally:
-        """Of all coordinates as if they were one."""
+        """The tally of all coordinates as if they were one."""
         return cls(np.sum([t.first for t in tallies], axis=0), np.sum([t.second for t in tallies], axis=0))
 
     def shares(self) -> tuple[Array, Array]:

@@ -100,7 +100,7 @@ class Counts:
 
     @property
     def variance(self) -> Array:
-        """Of the ratio. What both runs of a pair share moves both counts alike and cancels."""
+        """The variance of the ratio. What both runs of a pair share moves both counts alike and cancels."""
         if self.agreements is not None:
             a, b = self.right + 0.5, self.misses + 0.5
             alone = (self.right - self.agreements + 0.5) / a**2 + (self.misses - self.agreements + 0.5) / b**2

@@ -96,7 +96,7 @@ def _is_frozen(value: Any) -> bool:
 
 
 def _plain_form(value: Any) -> Form:
-    """By name if it has one, else by its pickle."""
+    """The form of a value by its name if it has one, else by its pickle."""
     try:
         return _named_form(value)
     except _Homeless:
@@ -111,7 +111,7 @@ def _plain_form(value: Any) -> Form:
 
 
 def _named_form(value: Any) -> Form:
-    """By module and name, if that leads to the same thing."""
+    """The form of a value by module and name, if that leads to the same thing."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str) or module in MAIN or "<" in name:
         raise _Homeless
@@ -134,7 +134,7 @@ def _importable(module: str) -> bool:
 
 
 def _function(function: types.FunctionType, holds: Holds, depth: int) -> Form:
-    """By its code, if that uses no state; else by name."""
+    """The form of a function by its code, if that uses no state; else by name."""
     try:
         return _by_code(function, holds, depth)
     except _Homeless:

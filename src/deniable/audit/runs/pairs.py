@@ -199,7 +199,7 @@ def _unit_vector(length: int, index: int) -> Any:
 
 
 def _distinct(pairs: list[Pair]) -> list[Pair]:
-    """Without pairs that are equal up to order: every classifier looks in both directions."""
+    """The pairs without those that are equal up to order: every classifier looks in both directions."""
     pair_by_key: dict[frozenset[bytes], Pair] = {}
     for pair in pairs:
         key = frozenset((np.asarray(pair.first).tobytes(), np.asarray(pair.second).tobytes()))

@@ -184,7 +184,7 @@ class Source:
             yield function(*rows)
 
     def _step(self) -> None:
-        """After each run: nothing is begun once the time is over."""
+        """What follows each run: nothing is begun once the time is over."""
         self._run_count += 1
         self.watch(self._run_count, self.stage)
         if self.clock() > self.deadline:

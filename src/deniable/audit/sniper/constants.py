@@ -174,7 +174,7 @@ def _main(campaign: Campaign, constants: list[Constant]) -> list[Constant]:
 
 
 def _outermost(columns: list[str], constants: list[Constant]) -> list[Constant]:
-    """Without the places inside of a text that is among them itself."""
+    """The constants without the places inside of a text that is among them itself."""
     paths = {
         constant.column: columns[constant.column] for constant in constants if constant.column < len(columns)
     }

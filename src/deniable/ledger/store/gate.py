@@ -39,7 +39,7 @@ class Gate:
         self.renew()
 
     def renew(self) -> None:
-        """As new; also in a child, where nobody but this thread lives on, and locks stay
+        """Make the gate new; also in a child, where nobody but this thread lives on, and locks stay
         as they were at the fork."""
         self._turn = threading.Condition(threading.Lock())
         self._visitors: dict[int, int] = {}

@@ -352,7 +352,7 @@ def _engine(url: URL, in_memory: bool) -> Engine:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    """For SQLAlchemy's own connections, which only migrations use."""
+    """Begin for SQLAlchemy's own connections, which only migrations use."""
     connection.exec_driver_sql(
         "BEGIN" if connection.get_execution_options().get("reading") else "BEGIN IMMEDIATE"
     )
