@@ -194,7 +194,7 @@ def channels_last(model: nn.Module, x: Tensor, y: Tensor) -> Step:
 def ours(model: nn.Module, x: Tensor, y: Tensor) -> Step:
     """The step that `account.run(DPSGD(…), data)` takes on a lot that was drawn: clip,
     secure noise, optimiser, history."""
-    run = DPSGD(
+    run = DPSGD.from_keywords(
         model,
         nn.CrossEntropyLoss(),
         n=100 * len(x),

@@ -124,10 +124,10 @@ def private_round() -> dict[str, float]:
     x, y = torch.cat([p.x for p in pupils]), torch.cat([p.y for p in pupils])
     data = iid(x, y.numpy(), clients=10)
     made = {
-        "central": FedAvg(
+        "central": FedAvg.from_keywords(
             NETWORKS["2NN"](), CRITERION, clients=10, rate=1, noise=Central(1.0), progress=False
         ),
-        "shared": FedAvg(
+        "shared": FedAvg.from_keywords(
             NETWORKS["2NN"](),
             CRITERION,
             clients=10,

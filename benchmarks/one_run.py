@@ -55,7 +55,7 @@ def final_model(noise: float, seed: int) -> tuple[Any, Any]:
     model, rng = Identity(CANARIES), np.random.default_rng(seed)
     before = model.line.weight.detach().double().numpy()[0].copy()
     inside = rng.random(CANARIES) < 0.5
-    run = DPSGD(
+    run = DPSGD.from_keywords(
         model, lambda out, target: out[:, 0], n=CANARIES // 2, lot=CANARIES // 2, steps=STEPS, clip=1.0,
         learning_rate=1.0, noise_multiplier=noise, progress=False,
     )  # fmt: skip

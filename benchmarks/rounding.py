@@ -5,7 +5,7 @@
 In real numbers S(X) = S(X∖x) + S(x). In floating point the last bits of a row's activations may depend on how many rows
 go through the model with it, and a maximum that is nearly a tie may then go to the other side. Printed is the largest
 ‖S(X) − S(X∖x) − S(x)‖ over the clip, for rows that are all clipped: with passes as large as the lot that was drawn, in
-blocks of public size (what `DPSGD` does), and each row alone. Measured, not proved; `DPSGD(grid=True)` has none of it.
+blocks of public size (what `DPSGD` does), and each row alone. Measured, not proved; `Privacy(grid=True)` has none of it.
 """
 
 from __future__ import annotations

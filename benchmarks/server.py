@@ -30,11 +30,11 @@ import psycopg
 import pyarrow.parquet as pq
 
 from _report import write_section
+from deniable.curator.question import Question
 from deniable.datasets.visits import visits
 from deniable.guarantee import Budget
 from deniable.server.data.declaration import Declaration
 from deniable.server.people.rights import Caller, Right, Role
-from deniable.server.questions import Question
 from deniable.server.run import Doors
 from deniable.server.service import Service
 from deniable.server.settings import Address, Engines, Rates, Settings
@@ -153,7 +153,7 @@ class Client:
 def inside(service: Service) -> dict[str, Callable[[int], object]]:
     """The same without any door."""
     curator = service.curator(Caller("ada", frozenset({Role.ANALYST})), "visits")
-    epsilon = Question.of("", epsilon=0.1).epsilon
+    epsilon = Question.read("", epsilon=0.1).epsilon
     return {
         "preview": lambda i: curator.preview(text(1, i), epsilon=epsilon),
         "kept answer": lambda i: curator.sql(SAME, epsilon=epsilon),

@@ -8,7 +8,7 @@ from torch import nn
 
 from deniable import Budget, Unit
 from deniable.errors import BudgetExceeded
-from deniable.learn.sgd import DPSGD, Lots, Privacy, make_private
+from deniable.learn.sgd import DPSGD, Learning, Lots, Privacy, make_private
 from deniable.ledger import Ledger
 
 N, DELTA = 5000, 1e-5
@@ -19,8 +19,12 @@ train, test = (x[:N], y[:N]), (x[N:], y[N:])
 
 network = nn.Sequential(nn.Linear(20, 32), nn.Tanh(), nn.Linear(32, 3))
 run = DPSGD(
-    network, nn.CrossEntropyLoss(), n=N, lot=250, epochs=15, clip=1.0, learning_rate=2.0, epsilon=2, delta=DELTA
-)  # fmt: skip
+    network,
+    nn.CrossEntropyLoss(),
+    lots=Lots(n=N, lot=250, epochs=15),
+    privacy=Privacy(epsilon=2, delta=DELTA, clip=1.0),
+    learning=Learning(learning_rate=2.0),
+)
 print(f"{run.plan.steps} steps, noise multiplier {run.noise_multiplier:.2f}")
 
 with Ledger.open("sqlite://") as ledger:

@@ -16,7 +16,7 @@ import pytest
 
 from tests import chance
 from tests.requirements import REQUIREMENTS, VARIABLE, required
-from tests.running import costs, order, sampling
+from tests.running import chancy, costs, order, sampling
 
 EXAMPLES = 30
 """Random examples of a property in `make test`, a few of the 2000 of `make soak`."""
@@ -26,6 +26,7 @@ EXAMPLES = 30
 hypothesis.settings.register_profile(
     "test", deadline=None, derandomize=True, print_blob=True, max_examples=EXAMPLES
 )
+hypothesis.settings.register_profile("sure", deadline=None, print_blob=True, max_examples=EXAMPLES)
 hypothesis.settings.register_profile("soak", deadline=None, max_examples=2000, print_blob=True)
 
 LOUD = pytest.StashKey[list[str]]()
@@ -71,6 +72,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what cannot run here and remember to say so; what is required stays and
     fails in `pytest_runtest_setup`."""
     sampling.mark_surplus(items)
+    if "chancy" in config.getoption("markexpr"):
+        chancy.mark_chancy(items)
     missing = {
         name: sentence for name in _named(items) - required() if (sentence := REQUIREMENTS[name].lacking())
     }

@@ -51,7 +51,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> str | None:
 @functools.cache
 def _version(java: str) -> int | None:
     """Asked once, not before each test that needs it."""
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=600, check=False)
     return java_version(said.stderr + said.stdout)
 
 

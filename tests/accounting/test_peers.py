@@ -3,7 +3,7 @@ of the numerical tests.)"""
 
 from __future__ import annotations
 
-import warnings
+from typing import Any
 
 import pytest
 
@@ -11,15 +11,17 @@ from deniable import accounting
 from deniable.accounting import renyi
 from deniable.accounting.methods import pure, zcdp
 from deniable.loss import DiscreteGaussianNoise, DiscreteLaplaceNoise, GaussianNoise, ResponseNoise
+from tests.running.lazy import Lazy
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import opendp.prelude as opendp
-    from opacus.accountants import PRVAccountant
-    from opacus.accountants.analysis import rdp as opacus_rdp
+opendp, accountants, opacus_rdp = map(
+    Lazy, ("opendp.prelude", "opacus.accountants", "opacus.accountants.analysis.rdp")
+)
 
-opendp.enable_features("contrib")
-WHOLE = opendp.atom_domain(T=int), opendp.absolute_distance(T=int)
+
+@pytest.fixture(scope="module")
+def whole() -> tuple[Any, Any]:
+    opendp.enable_features("contrib")
+    return opendp.atom_domain(T=int), opendp.absolute_distance(T=int)
 
 
 @pytest.mark.parametrize(("rate", "sigma"), [(0.01, 1.0), (0.1, 2.0), (0.001, 0.7)])
@@ -37,7 +39,7 @@ def test_renyi_divergences_are_those_of_opacus(rate: float, sigma: float) -> Non
 def test_the_bracket_agrees_with_opacus_within_its_stated_error(
     rate: float, sigma: float, steps: int
 ) -> None:
-    peer = PRVAccountant()
+    peer = accountants.PRVAccountant()
     peer.history = [(sigma, rate, steps)]
     theirs = peer.get_epsilon(
         1e-5, eps_error=0.01
@@ -48,23 +50,26 @@ def test_the_bracket_agrees_with_opacus_within_its_stated_error(
 
 
 @pytest.mark.parametrize("scale", [4, 10, 50])
-def test_integer_noise_costs_what_opendp_charges(scale: int) -> None:
-    laplace = opendp.m.make_laplace(*WHOLE, scale=float(scale))
+def test_integer_noise_costs_what_opendp_charges(scale: int, whole: tuple[Any, Any]) -> None:
+    laplace = opendp.m.make_laplace(*whole, scale=float(scale))
     assert float(pure.exact_epsilon(DiscreteLaplaceNoise(scale, 3))) == pytest.approx(
         laplace.map(3), rel=1e-12
     )
-    gaussian = opendp.m.make_gaussian(*WHOLE, scale=float(scale))
+    gaussian = opendp.m.make_gaussian(*whole, scale=float(scale))
     assert zcdp.rho(DiscreteGaussianNoise(scale, 3)) == pytest.approx(gaussian.map(3), rel=1e-12)
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-12])
-def test_the_conversion_of_zcdp_is_no_looser_than_opendps_and_the_profile_is_tighter(delta: float) -> None:
+def test_the_conversion_of_zcdp_is_no_looser_than_opendps_and_the_profile_is_tighter(
+    delta: float, whole: tuple[Any, Any]
+) -> None:
     loss = DiscreteGaussianNoise(4, 1, 1)
-    theirs = opendp.c.make_zCDP_to_approxDP(opendp.m.make_gaussian(*WHOLE, scale=4.0)).map(1).epsilon(delta)
+    theirs = opendp.c.make_zCDP_to_approxDP(opendp.m.make_gaussian(*whole, scale=4.0)).map(1).epsilon(delta)
     assert zcdp.epsilon(loss, delta) <= theirs * (1 + 1e-5)
     assert accounting.epsilon(loss, delta).upper < theirs
 
 
+@pytest.mark.usefixtures("whole")
 def test_randomized_response_costs_what_opendp_charges() -> None:
     theirs = opendp.m.make_randomized_response_bool(0.75).map(1)
     assert float(pure.exact_epsilon(ResponseNoise(0.75))) == pytest.approx(theirs, rel=1e-12)

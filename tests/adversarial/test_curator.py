@@ -115,19 +115,28 @@ CONFUSING = [
 ]
 
 
-@pytest.mark.parametrize("name", CONFUSING, ids=ascii)
-def test_a_name_that_can_be_taken_for_another_is_refused(name: str) -> None:
+@pytest.fixture(scope="module")
+def untouched() -> Iterator[tuple[Ledger, Curator]]:
+    """A ledger and a curator to which nothing ever happens."""
     with Ledger.open("sqlite://") as ledger, opened(ledger) as curator:
-        head = ledger.head()
-        for act in (
-            lambda: curator.share(name, Budget(0.5)),
-            lambda: curator.as_analyst(name),
-            lambda: ledger.create(name, Unit.row(), limit=Budget(1)),
-            lambda: Curator.open(VISITS, name="visits", ledger=ledger, analyst=name),
-        ):
-            with pytest.raises(InvalidParameter, match="name"):
-                act()
-        assert ledger.head() == head
+        yield ledger, curator
+
+
+@pytest.mark.parametrize("name", CONFUSING, ids=ascii)
+def test_a_name_that_can_be_taken_for_another_is_refused(
+    name: str, untouched: tuple[Ledger, Curator]
+) -> None:
+    ledger, curator = untouched
+    head = ledger.head()
+    for act in (
+        lambda: curator.share(name, Budget(0.5)),
+        lambda: curator.as_analyst(name),
+        lambda: ledger.create(name, Unit.row(), limit=Budget(1)),
+        lambda: Curator.open(VISITS, name="visits", ledger=ledger, analyst=name),
+    ):
+        with pytest.raises(InvalidParameter, match="name"):
+            act()
+    assert ledger.head() == head
 
 
 @pytest.mark.parametrize(
@@ -220,9 +229,7 @@ def test_what_another_asked_looks_like_a_new_answer() -> None:
 
 def test_what_another_asked_takes_the_time_that_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
     lingered: list[float] = []
-    monkeypatch.setattr(
-        "deniable.curator.response_time.Pace.linger", lambda self, seconds: lingered.append(seconds)
-    )
+    monkeypatch.setattr("deniable.curator.stop.Pace.linger", lambda self, seconds: lingered.append(seconds))
     with Ledger.open("sqlite://") as ledger:
         _, ada, bob = shared(ledger)
         ada.sql(COUNT, epsilon=0.25)
@@ -383,21 +390,36 @@ def test_a_plan_run_in_a_forked_child_is_refused_before_its_charge(tmp_path: Pat
         engine.close()
 
 
-SEEN = """
+ELSEWHERE = """
 import sys
 from deniable.ledger import Ledger
-with Ledger.open(sys.argv[1]) as ledger:
-    print(sum(float(account.spent().epsilon) for account in ledger.accounts()))
+for url in sys.stdin:
+    with Ledger.open(url.strip()) as ledger:
+        print(sum(float(account.spent().epsilon) for account in ledger.accounts()), flush=True)
 """
 
 
-def seen_elsewhere(url: str) -> float:
-    """What another process that opens and closes the ledger says is spent."""
-    said = subprocess.run([sys.executable, "-c", SEEN, url], check=True, capture_output=True, text=True)
-    return float(said.stdout)
+@pytest.fixture
+def seen_elsewhere() -> Iterator[Callable[[str], float]]:
+    """What another process says is spent, which opens and closes the ledger each time it is asked."""
+    with subprocess.Popen(
+        [sys.executable, "-c", ELSEWHERE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        questions, answers = other.stdin, other.stdout
+        assert questions is not None
+        assert answers is not None
+
+        def ask(url: str) -> float:
+            print(url, file=questions, flush=True)
+            return float(answers.readline())
+
+        yield ask
+        questions.close()
 
 
-def test_looking_for_other_ledgers_beside_the_data_lets_go_of_no_lock(tmp_path: Path) -> None:
+def test_looking_for_other_ledgers_beside_the_data_lets_go_of_no_lock(
+    tmp_path: Path, seen_elsewhere: Callable[[str], float]
+) -> None:
     """POSIX drops all locks of a process on a file when the process closes it, however it had opened it. A
     ledger whose locks are gone has its write-ahead log removed by the next process that closes it, and its
     charges go into a deleted file."""

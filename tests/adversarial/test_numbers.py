@@ -290,6 +290,7 @@ EXTREMES = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("loss", EXTREMES, ids=lambda loss: loss.to_json()[:60])
 @pytest.mark.parametrize("at", [0.0, 5e-324, 1e-300, 1e-6, 0.5])
 def test_extreme_numbers_give_a_bound_or_a_sentence(loss: Loss, at: float) -> None:

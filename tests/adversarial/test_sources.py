@@ -223,7 +223,7 @@ def test_an_account_made_on_purpose_is_not_changed_by_an_opening(file: Path, url
 
 def first_charge(file: str, url: str, epsilon: float, barrier: Any, said: Any) -> None:
     with Curator.open(file, ledger=url, unit=Unit.row(), limit=Budget(epsilon)) as curator:
-        barrier.wait(60)
+        barrier.wait(600)
         try:
             # Two questions: what the other has paid for is read for free.
             curator.sql(COUNT, epsilon=epsilon / 8)
@@ -241,9 +241,9 @@ def test_of_two_processes_at_a_first_charge_one_wins_and_the_other_is_told(file:
     ]
     for process in both:
         process.start()
-    answers = sorted(said.get(timeout=120) for _ in both)
+    answers = sorted(said.get(timeout=600) for _ in both)
     for process in both:
-        process.join(60)
+        process.join(600)
     assert answers[1] == "answered"
     told = ("There is an account", "has the limit", "has been charged", "was set anew")
     assert any(words in answers[0] for words in told), answers

@@ -126,6 +126,7 @@ def _people(n: int = 4000) -> pa.Table:
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("statistic", ["STDDEV", "STDDEV_POP", "VAR_POP", "VARIANCE", "AVG", "SUM", "MEDIAN"])
 @pytest.mark.parametrize("bounds", ["0, 1e200", "-1e308, 1e308", "-1e-300, 1e-300"])
 def test_bounds_of_any_size_are_answered(statistic: str, bounds: str) -> None:
@@ -227,6 +228,7 @@ def test_a_frame_whose_types_a_row_could_move_needs_a_declaration(name: str, row
     assert f'frame = frame.astype({{"{name}": "' in str(told.value)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "kind", ["boolean", "integer", "{type: decimal, scale: 2}", "float", "text", "date", "timestamp"]
 )

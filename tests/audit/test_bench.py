@@ -33,6 +33,9 @@ NEEDS = {
     "MisprintedLog": 600,
 }
 
+LONG = "SVT3", "SVT4", "ClassicalGaussian"
+"""Millions of samples; a sparse vector and a Gaussian that are wrong otherwise are found in a second."""
+
 
 def test_the_bench_has_every_case_that_was_asked_for() -> None:
     assert {c.name for c in CASES} == set(WANTED)
@@ -51,7 +54,11 @@ def test_pairs_are_neighbours_and_draws_are_rows(target: Case) -> None:
             assert len(target.draw(data, 7, rng)) == 7
 
 
-@pytest.mark.parametrize("target", [c for c in CASES if c.is_broken], ids=lambda c: c.name)
+@pytest.mark.parametrize(
+    "target",
+    [pytest.param(c, marks=[pytest.mark.soak] if c.name in LONG else []) for c in CASES if c.is_broken],
+    ids=lambda c: c.name,
+)
 def test_every_broken_case_is_found(target: Case) -> None:
     pairs = [
         pair for pair in target.pairs() if target.name != "SVT3" or pair.name == "half half"
@@ -64,6 +71,7 @@ def test_every_broken_case_is_found(target: Case) -> None:
         assert found.epsilon > 5
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("target", [c for c in CASES if not c.is_broken], ids=lambda c: c.name)
 def test_no_sound_case_is_accused(target: Case) -> None:
     found = audit(target, target.pairs(), seed=0, samples=100_000, confidence=1 - 1e-6)

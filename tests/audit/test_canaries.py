@@ -40,6 +40,9 @@ SHOWN_BY = {
     Flaw.WARM_UP: "scattered", Flaw.EMPTY_SKIPPED: "singled",
 }  # fmt: skip
 
+LONG = Flaw.DIFFERENCES, Flaw.RAW_SCALE, Flaw.TWENTY_LATER, Flaw.BALANCED, Flaw.EMPTY_SKIPPED
+"""They take five seconds each, and another flaw is shown by the same design."""
+
 
 def attacked(flaw: Flaw, **more: Any) -> Any:
     step = FlawedStep(CLAIM, flaw, LAYERS)
@@ -48,7 +51,14 @@ def attacked(flaw: Flaw, **more: Any) -> Any:
     return canaries(step, CLAIM, dimension=step.dimension, **options)
 
 
-@pytest.mark.parametrize("flaw", [flaw for flaw in Flaw if flaw not in (*SOUND, *APART)])
+@pytest.mark.parametrize(
+    "flaw",
+    [
+        pytest.param(flaw, marks=[pytest.mark.soak] if flaw in LONG else [])
+        for flaw in Flaw
+        if flaw not in (*SOUND, *APART)
+    ],
+)
 def test_every_flaw_of_a_step_is_found(flaw: Flaw) -> None:
     found = attacked(flaw)
     assert found.verdict is Verdict.VIOLATION, str(found)

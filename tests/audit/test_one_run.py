@@ -246,7 +246,7 @@ def final_scores(noise: float, canaries: int) -> tuple[Any, Any]:
     before = model.line.weight.detach().double().numpy()[0].copy()
     inside = rng.random(canaries) < 0.5
     rows = torch.eye(canaries)[inside] * 10
-    made = DPSGD(
+    made = DPSGD.from_keywords(
         model, output, n=canaries // 2, lot=canaries // 2, steps=8, clip=1.0, learning_rate=1.0, noise_multiplier=noise,
         progress=False,
     )  # fmt: skip

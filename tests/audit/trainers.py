@@ -31,6 +31,7 @@ from deniable.learn.sgd.sampling.lots import Lots
 from deniable.learn.sgd.training.trainer import Trainer
 from deniable.ledger import Ledger
 from deniable.randomness import SeededRandom
+from tests.learn.sgd.runs import run_of
 
 HALF = 40
 DIMENSION = 2 * HALF
@@ -122,7 +123,7 @@ class Mode:
         noise = {"noise_multiplier": self.noise * training.noise_multiplier, "delta": training.delta}
         common = {"learning_rate": 1.0, "clip": training.clip}
         settings = common | noise | ({} if "lots" in self.settings else lots) | dict(self.settings)
-        run = DPSGD(self.model(), plain, **settings)
+        run = run_of(self.model(), plain, **settings)
         if self.declared:
             run.check(self.data(run, np.zeros((2, DIMENSION))))
         return run

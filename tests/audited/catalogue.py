@@ -44,9 +44,9 @@ from deniable.learn.recipes.abadi import PcaNetwork
 from deniable.learn.recipes.classifier import Recipe, RecipeClassifier
 from deniable.learn.recipes.linear import LinearDescent
 from deniable.learn.select import Selection
-from deniable.learn.sgd import DPSGD, Arrivals, FixedLots, Users
-from deniable.learn.sgd.correlated import CorrelatedNoise
+from deniable.learn.sgd import DPSGD, Arrivals, Execution, FixedLots, Learning, Privacy, Users
 from deniable.learn.sgd.data import rows as containers
+from deniable.learn.sgd.noise import CorrelatedNoise
 from deniable.learn.sgd.outcome import Trained
 from deniable.learn.sgd.training.distributed import Distributed
 from deniable.learn.sgd.training.steps import TrainingSteps
@@ -60,7 +60,7 @@ from deniable.mechanism import Random, Sequentially
 from deniable.mechanisms import Laplace, RandomizedResponse, cautionary
 from deniable.mechanisms.integer_noise import IntegerNoise
 from deniable.smooth import IntegerLaplace, NoisyInput
-from deniable.sql.after.release import Blocks, WithBlock
+from deniable.sql.after.release import Blocks
 from deniable.sql.plan import keys, noise, quantiles
 from deniable.sql.plan.bounds import row_classes
 from deniable.sql.plan.bounds.values import ValueBounds
@@ -179,7 +179,7 @@ def rdp_of(made: Published) -> float:
     return made.rdp
 
 
-FULL = DPSGD(
+FULL = DPSGD.from_keywords(
     Identity(2),
     output,
     n=4,
@@ -247,8 +247,8 @@ def settings(run: DPSGD) -> dict[str, Any]:
 
 
 FTRL = DPSGD(
-    Identity(2), output, lots=FixedLots(n=4, lot=2, epochs=2, bands=2), clip=1.0, learning_rate=1.0,
-    noise_multiplier=1.5, progress=False,
+    Identity(2), output, lots=FixedLots(n=4, lot=2, epochs=2, bands=2),
+    privacy=Privacy(noise_multiplier=1.5, clip=1.0), learning=Learning(1.0), how=Execution(progress=False),
 )  # fmt: skip
 STREAM = Arrivals(FEW, [1, 1, 1]), Arrivals(MORE, [1, 1, 1, 0])
 
@@ -595,7 +595,6 @@ COMPOSED: dict[type, tuple[type, ...]] = {
     Walking: (DPSGD,),
     ScaledRegression: (PrivateStandardizer, GradientPerturbation),
     Blocks: (Plan,),
-    WithBlock: (Plan,),
 }
 """Classes that run others of this catalogue one after the other, or on several
 processes, and state the sum of their losses."""

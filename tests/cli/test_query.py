@@ -16,6 +16,7 @@ from deniable import extras
 from deniable.cli import outputs
 from deniable.cli.query import query
 from deniable.cli.schema import app as schema
+from deniable.curator import Curator
 from deniable.datasets.visits import visits
 
 WIDE = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
@@ -75,6 +76,16 @@ def test_the_ledger_beside_the_file_remembers_unit_limit_and_answers(file: str) 
     assert again["rows"] == first["rows"]
     assert (first["again"], again["again"]) == (False, True)
     assert again["spent"]["epsilon"] == pytest.approx(0.5)
+
+
+def test_json_has_the_fields_that_a_service_sends(file: str) -> None:
+    words = run_json(file, COUNT, *FIRST, "--epsilon", "0.5")
+    forecast = run_json(file, COUNT, "--epsilon", "0.25", "--preview")
+    with Curator.open(file) as curator:
+        answer, preview = curator.sql(COUNT, epsilon=0.5), curator.preview(COUNT, epsilon=0.25)
+    assert set(words) == {*answer.to_dict(), "schema", "spent"}
+    assert words["low"] == answer.to_dict()["low"]
+    assert forecast == preview.to_dict()
 
 
 def test_a_preview_runs_nothing(file: str) -> None:

@@ -196,7 +196,7 @@ def test_a_terminal_is_asked_and_a_pipe_is_not(csv: Path) -> None:
             screen += block
     except OSError:
         pass  # Linux tells so that the other end was closed
-    assert process.wait(60) == 0
+    assert process.wait(600) == 0
     os.close(master)
     said = screen.decode()
     assert "Who is protected" in said

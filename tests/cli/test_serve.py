@@ -62,7 +62,7 @@ def test_the_first_start_prints_a_password_once_and_ctrl_c_ends_it(tmp_path: Pat
             assert client.post("/v1/login", json=body).status_code == 401  # used up by the change
     finally:
         process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 0
+    assert process.wait(600) == 0
     told = CliRunner().invoke(app, ["serve", "--settings", str(tmp_path / "server.toml"), "--reset", "olga"])
     assert "One-time password of olga: " in told.output
     mode = (tmp_path / "state" / "server.key").stat().st_mode & 0o777

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
@@ -15,9 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from deniable.curator import Answer
+from deniable.curator import Answer, Curator, Preview
 from deniable.curator.answers import words
 from deniable.curator.answers.answer import NOT_FOUND
+from deniable.curator.answers.kept import KeptText
 from deniable.errors import InvalidParameter, MissingExtra
 from deniable.ledger.releases import Kept
 from deniable.loss import DiscreteLaplaceNoise
@@ -26,7 +29,7 @@ from deniable.randomness import SeededRandom
 from deniable.sql.plan.bounds.values import ValueBounds
 from deniable.sql.plan.measures.sum import Sum
 from deniable.sql.plan.noise import Family, IntegerSensitivity, Noise
-from deniable.sql.tree import Result
+from deniable.sql.tree import Bounding, Result
 from deniable.units import Unit
 
 LOSS = DiscreteLaplaceNoise(2, 1)
@@ -116,8 +119,8 @@ def test_it_is_kept_and_read_again_bit_for_bit() -> None:
     made = Answer.of(
         Release(result, LOSS, Unit.column("p", max_rows=3), None, "7:ab"), epsilon=0.1, delta=1e-9
     )
-    kept = Kept.from_loss("key", "7:ab", LOSS, None, True, made.to_text())
-    again = Answer.from_kept(kept, "7:ab", again=True)
+    kept = Kept.of("key", "7:ab", LOSS, None, True, made.to_text())
+    again = KeptText(kept).read_answer("7:ab", "key").answer(None, again=True)
     assert again.value.equals(made.value) or again.value.slice(0, 1).equals(made.value.slice(0, 1))
     assert again.value.schema == made.value.schema
     assert (again.low, again.high) == (made.low, made.high)
@@ -125,6 +128,45 @@ def test_it_is_kept_and_read_again_bit_for_bit() -> None:
         assert getattr(again, part) == getattr(made, part)
     assert again.again
     assert any("given before" in note for note in again.notes)
+
+
+def test_it_is_sent_and_read_again_with_all_that_is_said_of_it() -> None:
+    table = pa.table({"day": [date(2024, 3, 1), None], "n": [1, -2], "x": [0.1, 2.0]})
+    left_out = {"n": [0.5, 1.5]}
+    result = Result(
+        table,
+        {"n": [0.0, -3.0]},
+        {"n": [2.0, math.inf]},
+        0.9,
+        {"x": (0.0, 1.0)},
+        left_out,
+        Bounding(4, 16, 9, 3),
+    )
+    made = Answer.of(
+        Release(result, LOSS, Unit.column("p", max_rows=3), None, "7:ab", False), epsilon=0.1, delta=1e-9
+    )
+    made = replace(made, computed=("x",), remarks=("Read this.",), again=True)
+    content = json.loads(json.dumps(made.to_dict(arrow=True), default=str))
+    assert Answer.from_dict(content) == made
+    assert content["rows"][0] == ["2024-03-01", 1, 0.1]
+    assert content["notes"] == list(made.notes)
+    assert "arrow" not in made.to_dict()
+
+
+def test_an_earlier_service_said_less_of_it(hospital: Callable[..., Curator]) -> None:
+    """What version 0.2 sent is read: it knew neither `left_out` nor remarks, and of a preview no ρ."""
+    curator = hospital()
+    answer = curator.sql("SELECT COUNT(*) AS n FROM visits", epsilon=0.5)
+    content = answer.to_dict(arrow=True)
+    for name in ("left_out", "private", "bounding", "computed", "remarks"):
+        del content[name]
+    del content["arrow"]["left_out"]
+    assert Answer.from_dict(content).table.column("n") == answer.table.column("n")
+    preview = curator.preview("SELECT COUNT(*) AS n FROM visits", epsilon=0.5, of=20)
+    assert Preview.from_dict(preview.to_dict()) == preview
+    short = preview.to_dict()
+    del short["more"], short["shares"], short["left"]["rho"], short["left"]["mu"]
+    assert Preview.from_dict(short).left.epsilon == preview.left.epsilon
 
 
 finite = st.floats(-1e12, 1e12, allow_nan=False)

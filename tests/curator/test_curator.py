@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deniable.curator import Answer, Curator, response_time
+from deniable.curator import Answer, Curator, stop
 from deniable.datasets.visits import visits
 from deniable.errors import (
     AccountFrozen,
@@ -430,7 +430,7 @@ def test_answers_and_refusals_alike_wait_for_the_next_whole_step(
     hospital: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     curator, waited = hospital(floor=30), []
-    monkeypatch.setattr(response_time.time, "sleep", waited.append)
+    monkeypatch.setattr(stop.time, "sleep", waited.append)
     curator.sql(COUNT, epsilon=0.5)
     with pytest.raises(InvalidQuery):
         curator.sql("SELECT * FROM visits", epsilon=0.5)

@@ -13,12 +13,13 @@ from typing import Any, cast, get_type_hints
 
 import pytest
 
-from deniable.curator import Curator, inquiry
+from deniable.curator import Curator, desk, quote
 from deniable.curator.desk import Desk
-from deniable.curator.inquiry import answer_key
 from deniable.curator.question import TERMS, AskTerms, Question, TermKind
+from deniable.curator.quote import make_keys
 from deniable.errors import InvalidParameter, InvalidQuery, Uncopyable
 from deniable.guarantee import Budget, query_delta
+from deniable.sql.after.split import SplitQuery
 from deniable.sql.plan.request import Terms
 from deniable.units import Unit
 from tests.sql.hospital import PATIENT, SCHEMA, checked
@@ -44,8 +45,8 @@ def test_asking_does_nothing_until_an_answer_is_wanted(hospital: Open) -> None:
 
 def test_a_preview_and_an_answer_are_planned_once(hospital: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     plans: list[Any] = []
-    plan = inquiry.plan
-    monkeypatch.setattr(inquiry, "plan", lambda *args: plans.append(args) or plan(*args))
+    plan = quote.plan
+    monkeypatch.setattr(quote, "plan", lambda *args: plans.append(args) or plan(*args))
     asked = hospital().ask(COUNT, epsilon=0.5)
     first = asked.preview()
     answer = asked.answer()
@@ -54,6 +55,54 @@ def test_a_preview_and_an_answer_are_planned_once(hospital: Open, monkeypatch: p
     assert asked.preview().free
     assert asked.answer().again
     assert len(plans) == 1
+
+
+def test_a_kept_answer_is_neither_read_nor_planned_again(
+    hospital: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    curator = hospital()
+    first = curator.sql(COUNT, epsilon=0.5)
+    for module, name in ((quote, "plan"), (desk, "split_query")):
+        monkeypatch.setattr(module, name, lambda *_: pytest.fail("It was kept."))
+    again = curator.sql(COUNT, epsilon=0.5)
+    assert again.again
+    assert again.value.equals(first.value)
+    assert set(again.notes) - set(first.notes) == {note for note in again.notes if "given before" in note}
+    assert set(first.notes) < set(again.notes)
+
+
+def test_what_others_paid_for_is_refused_before_it_is_charged(
+    hospital: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has not paid is charged for what is kept; so all that may be refused is refused before."""
+    curator = hospital()
+    curator.sql(COUNT, epsilon=0.5)
+    ada = curator.share("ada", Budget(1))
+
+    def refuse(*_: Any) -> None:
+        raise InvalidQuery("Another version refuses it.")
+
+    monkeypatch.setattr(quote, "plan", refuse)
+    before = ada.ledger.head()
+    with pytest.raises(InvalidQuery, match="Another version"):
+        ada.sql(COUNT, epsilon=0.5)
+    assert ada.ledger.head() == before
+    assert ada.account.spent().epsilon == 0
+    monkeypatch.undo()
+    assert ada.sql(COUNT, epsilon=0.5).epsilon == pytest.approx(0.5, rel=1e-6)
+    assert ada.account.spent().epsilon == pytest.approx(0.5, rel=1e-6)
+
+
+def test_texts_are_remembered_up_to_a_number(hospital: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk, "MOST_TEXTS", 2)
+    texts: list[str] = []
+    split = desk.split_query
+    monkeypatch.setattr(desk, "split_query", lambda text, *rest: texts.append(text) or split(text, *rest))
+    curator = hospital()
+    one, two, three = (f"SELECT COUNT(*) AS n FROM visits WHERE days > {days}" for days in (1, 2, 3))
+    for text in (one, two, two, three, two, one):
+        curator.preview(text, epsilon=0.5)
+    assert texts == [one, two, three, one]
 
 
 def test_the_short_forms_are_the_long_ones(hospital: Open) -> None:
@@ -138,6 +187,6 @@ def test_an_answer_that_is_kept_is_found_by_the_key_it_was_kept_under() -> None:
     """The key of one fixed question, as it was before inquiries: a change would charge
     again for what is paid."""
     query = checked("SELECT ward, COUNT(*) FROM visits WHERE days IN (2, 1) GROUP BY ward")
-    key = answer_key(cast(Desk, _Desk()), query, Terms(epsilon=0.5, delta=1e-8))
+    keys = make_keys(cast(Desk, _Desk()), SplitQuery((query,)), Terms(epsilon=0.5, delta=1e-8))
     assert Unit.column("patient_id", max_rows=4) == PATIENT
-    assert key == "94956553897d899022eb3ffc31d797848c8f92fd4c2a99cba491cd6263e9c45c"
+    assert keys[-1] == "94956553897d899022eb3ffc31d797848c8f92fd4c2a99cba491cd6263e9c45c"

@@ -20,6 +20,7 @@ from deniable.loss import Loss
 from deniable.mechanism import Random
 from deniable.randomness import SeededRandom
 from deniable.units import Unit
+from tests.federated.runs import run_of
 
 SAMPLES = 2000
 
@@ -200,7 +201,7 @@ def people(*moves: float) -> Clients:
 
 
 def federated(noise: Any) -> FedAvg:
-    return FedAvg(
+    return run_of(
         Weight(),
         product,
         clients=2,

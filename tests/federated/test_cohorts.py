@@ -15,7 +15,7 @@ from scipy.signal import fftconvolve
 from torch import Tensor, nn
 
 from deniable import accounting
-from deniable.federated import Capped, Central, Clients, Correlated, FedAvg, OnClient, Shared, Uniform
+from deniable.federated import Capped, Central, Clients, Correlated, OnClient, Shared, Uniform
 from deniable.federated.noise.placement import AnyPlacement, bounded, on_grid
 from deniable.federated.noise.weights import Weights
 from deniable.federated.rounds import Rounds, framed
@@ -23,6 +23,7 @@ from deniable.learn.sgd.clipping import Adaptive
 from deniable.learn.sgd.noise import GradientGrid
 from deniable.randomness import SecureRandom
 from deniable.units import Unit
+from tests.federated.runs import run_of
 from tests.federated.test_laws import ADDED, REPLACED, SILENT, federated, integer_gaussian, moved, of_sum
 
 ODD = [0.0, 1e-300, 1e-9, 0.3, 1.0, 1.0 + 1e-12, 7.5, 1e30, math.inf, math.nan]
@@ -46,7 +47,7 @@ def test_whatever_a_client_computes_is_sent_within_the_norm_that_is_charged(
     noise: Central | Shared, clip: float | Adaptive, weights: Weights
 ) -> None:
     """In integers, with the count of an adaptive clip and a client's weight in it."""
-    run = FedAvg(nn.Linear(5, 3), nn.CrossEntropyLoss(), clients=20, noise=noise, clip=clip, weights=weights)
+    run = run_of(nn.Linear(5, 3), nn.CrossEntropyLoss(), clients=20, noise=noise, clip=clip, weights=weights)
     largest = 0
     for norm, direction, rows in itertools.product(ODD, directions(18, 4), (0, 1, 9, 10, 10**6)):
         with np.errstate(invalid="ignore"):  # inf · 0
@@ -69,7 +70,7 @@ def test_the_count_of_an_adaptive_clip_costs_what_two_releases_would() -> None:
     """Andrew et al. 2021: updates under z_Δ and counts, ±½ a client, under σ_b cost what one release under
     z = (z_Δ⁻² + (2σ_b)⁻²)^-½ does. Here both are read off the noise on the one vector that is sent."""
     z, count_noise = 1.3, 4.0
-    run = FedAvg(
+    run = run_of(
         nn.Linear(5, 3),
         nn.CrossEntropyLoss(),
         clients=20,
@@ -116,7 +117,7 @@ def without_noise(
     """The model after one round of this cohort from zero, in clips."""
     model = nn.Linear(1, 2, bias=False)
     nn.init.zeros_(model.weight)
-    run = FedAvg(
+    run = run_of(
         model,
         Pushed(),
         clients=4,

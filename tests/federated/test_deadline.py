@@ -24,6 +24,7 @@ from deniable.federated.train.loop import Loop
 from deniable.federated.train.recipe import TrainingStopped, flat
 from deniable.randomness import SeededRandom
 from tests.federated.ready import new_memory
+from tests.federated.runs import run_of
 
 HANG = 60.0
 """Seconds after which a test that hangs is ended; nothing is measured by it."""
@@ -70,7 +71,7 @@ def federated(
     torch.manual_seed(0)
     given = {"clients": 5, "rate": 1, "rounds": 5, "noise": noise, "progress": False, "local_steps": 30,
              "answer_after": 12.5}  # fmt: skip
-    return FedAvg(nn.Linear(3, 2), criterion, **(given | settings))  # type: ignore[arg-type]
+    return run_of(nn.Linear(3, 2), criterion, **(given | settings))
 
 
 def rows(count: int) -> tuple[Tensor, Tensor]:

@@ -35,6 +35,7 @@ from deniable.federated.train.recipe import flat
 from deniable.ledger.journal.chain import Head
 from deniable.randomness import SecureRandom
 from tests.federated.ready import LIMITS, ready_device
+from tests.federated.runs import run_of
 
 CRITERION = nn.CrossEntropyLoss()
 COUNT = 8
@@ -56,7 +57,7 @@ def run(noise: Central | OnClient | Shared, **settings: object) -> FedAvg:
         "noise": noise,
         "progress": False,
     } | LIMITS
-    return FedAvg(nn.Linear(4, 2), CRITERION, **(given | settings))  # type: ignore[arg-type]
+    return run_of(nn.Linear(4, 2), CRITERION, **(given | settings))
 
 
 def shared(multiplier: float = 1e-6, **terms: int) -> Shared:

@@ -3,6 +3,8 @@ said."""
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -10,13 +12,27 @@ from torch import Tensor, nn
 
 from deniable import Budget, Ledger, Unit, accounting
 from deniable.errors import AccountFrozen, DataError, InvalidParameter, UnitMismatch
-from deniable.federated import Capped, Central, Clients, Correlated, FedAvg, OnClient, Shared, Uniform, iid
+from deniable.federated import (
+    Capped,
+    Central,
+    ClientPrivacy,
+    Clients,
+    Cohorts,
+    Correlated,
+    FedAvg,
+    LocalRecipe,
+    OnClient,
+    Shared,
+    Uniform,
+    iid,
+)
 from deniable.federated.noise.placement import UpdateShape, on_grid
 from deniable.federated.rounds import Rounds
 from deniable.learn.sgd.clipping import Adaptive
 from deniable.learn.sgd.noise import GradientGrid
 from deniable.loss import DiscreteGaussianNoise, GaussianNoise, IntegerGaussianSum, Silenced
 from deniable.randomness import SeededRandom
+from tests.federated.runs import run_of
 
 CRITERION = nn.CrossEntropyLoss()
 
@@ -40,7 +56,34 @@ def run(**settings: object) -> FedAvg:
         "noise": Central(1.0),
         "progress": False,
     }
-    return FedAvg(model(), CRITERION, **(given | settings))  # type: ignore[arg-type]
+    return run_of(model(), CRITERION, **(given | settings))
+
+
+def test_values_and_keywords_make_one_run() -> None:
+    net = model()
+    whole = FedAvg(
+        net, CRITERION, cohorts=Cohorts(20, 0.5, 3), privacy=ClientPrivacy(Central(1.0), clip=0.5),
+        local=LocalRecipe(batch=None),
+    )  # fmt: skip
+    door = FedAvg.from_keywords(
+        net, CRITERION, clients=20, rate=0.5, rounds=3, noise=Central(1.0), clip=0.5, batch=None
+    )
+    assert whole == door
+
+
+@pytest.mark.parametrize(
+    ("name", "here"), [("clients", "Cohorts(clients=…)"), ("local_steps", "LocalRecipe(steps=…)")]
+)
+def test_a_field_of_a_value_is_refused_with_the_value(name: str, here: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(f"FedAvg has no argument {name}. Here it is {here}; see")):
+        FedAvg(model(), CRITERION, **{name: 3})  # type: ignore[arg-type]
+
+
+def test_a_value_of_another_kind_is_refused() -> None:
+    with pytest.raises(
+        InvalidParameter, match="Expected privacy to be of the class ClientPrivacy, got Central"
+    ):
+        FedAvg(model(), CRITERION, cohorts=Cohorts(), privacy=Central(1.0))  # type: ignore[arg-type]
 
 
 # ------------------------------------------------------------------------------------------------ what it costs
@@ -288,7 +331,7 @@ def test_a_model_that_no_client_could_train_is_refused_before_the_charge(
 ) -> None:
     """Failures of clients do not show: it would be paid for, and only noise released."""
     account = Ledger.open("sqlite://").create("phones", Unit.client(), limit=Budget(100, 1e-4))
-    federated = FedAvg(model, CRITERION, clients=8, rounds=1, noise=Central(1.0), progress=False)
+    federated = run_of(model, CRITERION, clients=8, rounds=1, noise=Central(1.0), progress=False)
     clients = iid(np.zeros((40, 4), np.float32), labels, clients=8)
     with pytest.raises(DataError, match=r"rows and labels that are numbers|made-up rows of shape"):
         account.run(federated, clients, rng=SeededRandom(1))
@@ -310,7 +353,7 @@ class Padded(nn.Module):
 
 
 def test_a_model_that_fails_on_zeros_alone_is_no_reason_to_refuse() -> None:
-    federated = FedAvg(Padded(), CRITERION, clients=8, rounds=1, noise=Central(1.0), progress=False)
+    federated = run_of(Padded(), CRITERION, clients=8, rounds=1, noise=Central(1.0), progress=False)
     federated.fits(data(8))
 
 
@@ -334,7 +377,7 @@ def test_a_client_that_fails_adds_nothing_and_shows_nothing(odd: float) -> None:
     clients = data(6)
     broken = np.array(clients.x)
     broken[clients.order[clients.offsets[2] : clients.offsets[3]][0]] = odd
-    federated = FedAvg(Fussy(), CRITERION, clients=6, rate=1, rounds=1, noise=Central(1.0), progress=False)
+    federated = run_of(Fussy(), CRITERION, clients=6, rate=1, rounds=1, noise=Central(1.0), progress=False)
     account = Ledger.open("sqlite://").create("phones", Unit.client(), limit=Budget(100, 1e-4))
     try:
         account.run(
@@ -456,4 +499,4 @@ def test_parameters_outside_their_range_are_refused(settings: dict[str, object],
 
 def test_models_with_running_means_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="without buffers"):
-        FedAvg(nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2)), CRITERION, noise=Central(1.0))
+        run_of(nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2)), CRITERION, noise=Central(1.0))

@@ -46,6 +46,7 @@ from deniable.learn.sgd.clipping import Adaptive
 from deniable.learn.sgd.noise import GradientGrid
 from deniable.randomness import SecureRandom, SeededRandom
 from tests.federated.ready import LIMITS, ready_device
+from tests.federated.runs import run_of
 
 COUNT, NUMBERS = 6, 10
 
@@ -59,7 +60,7 @@ def clients(count: int = COUNT) -> Clients:
 def run(noise: Central | OnClient | Shared, **settings: object) -> FedAvg:
     torch.manual_seed(0)
     given = {"clients": COUNT, "rate": 1, "rounds": 3, "noise": noise, "progress": False} | LIMITS
-    return FedAvg(nn.Linear(4, 2), nn.CrossEntropyLoss(), **(given | settings))  # type: ignore[arg-type]
+    return run_of(nn.Linear(4, 2), nn.CrossEntropyLoss(), **(given | settings))
 
 
 def asked(federated: FedAvg, turn: int, bound: float = 1.0) -> bytes:

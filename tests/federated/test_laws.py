@@ -15,6 +15,7 @@ from deniable.federated import Central, FedAvg, OnClient, Shared
 from deniable.federated.noise.placement import AnyPlacement
 from deniable.learn.sgd.noise import GradientGrid
 from deniable.units import Unit
+from tests.federated.runs import run_of
 
 Law = NDArray[np.float64]
 SILENT, REPLACED, ADDED = Unit.client(zero_out=True), Unit.client(replace=True), Unit.client()
@@ -22,7 +23,7 @@ BOTH_WAYS, ROUNDING = 1 - 1e-9, 1e-12
 
 
 def federated(noise: AnyPlacement, unit: Unit, rate: float = 1, rounds: int = 1) -> FedAvg:
-    return FedAvg(
+    return run_of(
         nn.Linear(1, 1, bias=False),
         nn.CrossEntropyLoss(),
         clients=6,

@@ -28,7 +28,7 @@ def path(tmp_path: Path) -> Iterator[Path]:
     thread.start()
     yield tmp_path / "device.sock"
     relay.close()
-    thread.join(timeout=60)
+    thread.join(timeout=600)
     assert not thread.is_alive()
 
 

@@ -34,6 +34,7 @@ from deniable.federated.train import parameters_of
 from deniable.federated.train.recipe import flat
 from deniable.ledger import EntryKind
 from tests.federated.ready import LIMITS, ready_device
+from tests.federated.runs import run_of
 
 COUNT = 6
 PLACES = [Central(2.0), OnClient(3.0, participations=5), Shared(3.0, bits=32, least=4, participations=5)]
@@ -43,7 +44,7 @@ def federated(noise: Central | OnClient | Shared, **settings: object) -> FedAvg:
     torch.manual_seed(0)
     given = {"clients": COUNT, "rate": 1, "rounds": 5, "noise": noise, "progress": False} | LIMITS
     momentum = {"server": lambda p: torch.optim.SGD(p, lr=1.0, momentum=0.9)}
-    return FedAvg(nn.Linear(4, 2), nn.CrossEntropyLoss(), **(given | momentum | settings))  # type: ignore[arg-type]
+    return run_of(nn.Linear(4, 2), nn.CrossEntropyLoss(), **(given | momentum | settings))
 
 
 class Phones:

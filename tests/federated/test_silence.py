@@ -43,6 +43,7 @@ from deniable.loss import DiscreteGaussianNoise, GaussianNoise, IntegerGaussianS
 from deniable.randomness import SeededRandom
 from deniable.units import Unit
 from tests.federated.ready import LIMITS, ready_device
+from tests.federated.runs import run_of
 
 COUNT, ROWS, Z = 4, 6, 2.0
 Vector = NDArray[np.float64]
@@ -82,12 +83,13 @@ def federated(noise: AnyPlacement, weights: Weights, clip: float | Adaptive, **s
     model = nn.Linear(3, 2, bias=False).double()
     given = {"clients": COUNT, "rate": 1, "rounds": 1, "learning_rate": 50.0, "weights": weights, "clip": clip,
              "noise": noise, "progress": False} | LIMITS  # fmt: skip
-    return FedAvg(model, nn.CrossEntropyLoss(), **(given | settings))  # type: ignore[arg-type]
+    return run_of(model, nn.CrossEntropyLoss(), **(given | settings))
 
 
 def stated(run: FedAvg) -> tuple[float, float]:
     """What the loss says that a client who falls silent moves, and one who is replaced; in clips."""
-    replaced = FedAvg(run.model, run.criterion, clients=COUNT, rate=1, rounds=1, weights=run.weights, clip=run.clip,
+    replaced = run_of(run.model, run.criterion, clients=COUNT, rate=1, rounds=1, weights=run.privacy.weights,
+                      clip=run.privacy.clip,
                       noise=run.noise, unit=Unit.client(replace=True), progress=False)  # fmt: skip
     grid = GradientGrid(run.shape.clip, run.shape.dimension).step
     if isinstance(run.noise, Shared):

@@ -20,9 +20,57 @@ STRAIGHT = (
 """Where a long straight line of cases is the proof read aloud: it is not cut to please a measure. (That no modules
 import one another in a circle is tested with the layers, and that every function is typed in `test_typed`.)"""
 
-MODULES, SWITCHES = 110, 340
-"""What one query enters, and how often it changes package at most, with room for what chance adds. The aims of
-`make house` are lower."""
+REACHED = {
+    ("accounting", "functions"): 20,
+    ("accounting", "parameters"): 10,
+    ("accounting", "attributes"): 9,
+    ("attack", "functions"): 19,
+    ("attack", "parameters"): 9,
+    ("attack", "attributes"): 13,
+    ("audit", "functions"): 17,
+    ("audit", "parameters"): 9,
+    ("audit", "attributes"): 12,
+    ("cli", "functions"): 10,
+    ("cli", "parameters"): 7,
+    ("curator", "functions"): 21,
+    ("curator", "parameters"): 10,
+    ("curator", "attributes"): 20,
+    ("datasets", "functions"): 6,
+    ("datasets", "parameters"): 3,
+    ("federated", "functions"): 16,
+    ("federated", "parameters"): 5,
+    ("federated", "attributes"): 8,
+    ("learn", "functions"): 16,
+    ("learn", "parameters"): 8,
+    ("learn", "attributes"): 16,
+    ("ledger", "functions"): 18,
+    ("ledger", "parameters"): 16,
+    ("ledger", "attributes"): 17,
+    ("local", "functions"): 6,
+    ("local", "parameters"): 3,
+    ("loss", "functions"): 4,
+    ("loss", "parameters"): 14,
+    ("loss", "attributes"): 16,
+    ("mechanisms", "functions"): 5,
+    ("plots", "functions"): 18,
+    ("plots", "parameters"): 10,
+    ("randomness", "functions"): 5,
+    ("randomness", "parameters"): 6,
+    ("randomness", "attributes"): 16,
+    ("reproduce", "functions"): 14,
+    ("reproduce", "parameters"): 21,
+    ("reproduce", "attributes"): 14,
+    ("server", "functions"): 14,
+    ("server", "parameters"): 10,
+    ("server", "attributes"): 13,
+    ("smooth", "functions"): 10,
+    ("smooth", "parameters"): 6,
+    ("smooth", "attributes"): 8,
+    ("sql", "functions"): 22,
+    ("sql", "parameters"): 13,
+    ("sql", "attributes"): 12,
+}
+"""Per cent of lone names, where it is over the aim: what was reached, and never rises. Lower it when it falls."""
 
 REACHED = {
     ("accounting", "functions"): 11,
@@ -61,8 +109,13 @@ REACHED = {
 
 
 @pytest.fixture(scope="module")
-def seen() -> house.Walk:
-    return house.walk()
+def walks() -> dict[str, house.Walk]:
+    return {kind: house.walk(kind) for kind in house.WALKS}
+
+
+@pytest.fixture(params=[kind for kind in house.WALKS if kind != house.KEPT])
+def seen(walks: dict[str, house.Walk], request: pytest.FixtureRequest) -> house.Walk:
+    return walks[request.param]
 
 
 def function(text: str) -> ast.FunctionDef:
@@ -129,6 +182,11 @@ def test_what_is_off_is_named_with_its_place(tmp_path: Path) -> None:
     assert house.lengths(module) == [26]
 
 
+def test_code_lines_are_statements(tmp_path: Path) -> None:
+    text = 'import os\n\n\ndef f(a: int) -> int:\n    """What it does."""\n    # why\n    return g(\n        a,\n    )\n'
+    assert house.code_lines(planted(tmp_path, text)) == 2
+
+
 # ------------------------------------------------------------------------------------------ what was reached
 
 
@@ -151,6 +209,10 @@ def test_no_line_is_longer_than_110() -> None:
 
 def test_no_local_is_a_lone_participle() -> None:
     assert house.lone_locals(house.source()) == []
+
+
+def test_code_does_not_grow_unseen() -> None:
+    assert house.code_lines(house.source()) <= CODE_LINES
 
 
 def lone_shares() -> dict[tuple[str, str], float]:
@@ -177,7 +239,7 @@ def test_what_is_within_the_aim_has_no_excuse() -> None:
 
 
 def test_files_and_functions_stay_short() -> None:
-    assert statistics.median(len(module.lines) for module in house.source()) <= 150
+    assert statistics.median(len(module.lines) for module in house.source()) <= house.MEDIAN
     assert statistics.median(house.lengths(house.source())) <= 6
 
 
@@ -189,9 +251,29 @@ def test_a_query_is_priced_once_and_makes_three_transactions(seen: house.Walk) -
     assert sum(seen.calls[each] for each in house.TRANSACTIONS) == 3
 
 
-def test_a_query_enters_no_more_modules_than_it_did(seen: house.Walk) -> None:
-    assert len(seen.modules) <= MODULES
-    assert seen.switches <= SWITCHES
+@pytest.mark.parametrize("kind", house.WALKS)
+def test_a_query_enters_no_more_modules_than_it_did(walks: dict[str, house.Walk], kind: str) -> None:
+    modules, returns = REACHED[kind]
+    assert len(walks[kind].rooms) <= modules
+    assert walks[kind].returns <= returns
+
+
+def test_a_kept_answer_is_read_in_few_steps(walks: dict[str, house.Walk]) -> None:
+    """It is neither parsed nor planned again: no stage of SQL is entered but what reads the stored answer."""
+    rooms, returns, calls = house.AIMS[house.KEPT]
+    seen = walks[house.KEPT]
+    assert len(seen.rooms) <= rooms
+    assert seen.returns <= returns
+    assert seen.calls.total() <= calls
+    assert not any(module.startswith(("sql/read/", "sql/write/", "sql/engines/")) for module in seen.rooms)
+    assert "sql/plan/planner.py" not in seen.rooms
+
+
+def test_words_are_no_rooms(walks: dict[str, house.Walk]) -> None:
+    for seen in walks.values():
+        assert not any(module.startswith(("accounting/", "loss/", "numbers.py")) for module in seen.rooms)
+        assert {"numbers.py", "errors.py", "loss/tree.py"} & set(seen.modules)
+        assert all("accounting/" not in module for pair in seen.crossings for module in pair)
 
 
 def test_a_query_is_walked_in_every_thread(seen: house.Walk) -> None:
@@ -204,4 +286,4 @@ def test_a_query_is_walked_in_every_thread(seen: house.Walk) -> None:
         "accounting",
     }
     assert any(module.startswith("sql/engines") for module in seen.modules)
-    assert seen.switches > 10
+    assert seen.returns > 10

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from scipy import stats
 
 from tests import chance
+from tests.meta.source import ROOT
+from tests.running import chancy
+
+KNOWN = {
+    "tests/local/numeric/test_numbers.py::test_private_directions_are_unbiased_with_the_error_they_state": (
+        "a quarter is for the coordinate that is not estimated; noise moves the sum of errors by a hundredth"
+    ),
+}
+"""Tests that draw real noise and hold a number that judges something else, each with what it judges."""
 
 
 @pytest.fixture(autouse=True)
@@ -49,3 +60,40 @@ def test_what_is_stated_is_counted_and_a_larger_chance_refused() -> None:
     for wrong in (0.0, 1e-8, 0.05):
         with pytest.raises(ValueError, match="Expected a chance"):
             chance.state(wrong)
+
+
+def judged_by_numbers() -> Iterator[str]:
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        if "SecureRandom" in path.read_text(encoding="utf-8"):
+            for name, part in chancy.read_parts(path).items():
+                if name.startswith("test_") and chancy.judges_by_number(
+                    ast.unparse(part), chancy.read_closure(path, name)
+                ):
+                    yield f"{path.relative_to(ROOT)}::{name}"
+
+
+def test_no_real_noise_is_judged_by_a_number() -> None:
+    assert sorted(set(judged_by_numbers()) - KNOWN.keys()) == [], "state a chance: tests/chance.py"
+    assert sorted(KNOWN.keys() - set(judged_by_numbers())) == [], "no longer needed"
+
+
+@pytest.mark.parametrize(
+    ("body", "outside", "by_number"),
+    [
+        ("assert stats.chisquare(draw(SecureRandom())).pvalue > 1e-9", True, True),
+        ("assert abs(draw(SecureRandom()).mean()) < 6.2 * 0.5 / 100", True, True),
+        ("assert abs(drawn().mean()) < 6.2 * 0.5 / 100", True, True),
+        ("assert chance.allows(stats.chisquare(draw(SecureRandom())).pvalue)", True, False),
+        ("assert stats.chisquare(draw(SeededRandom(1))).pvalue > 1e-9", False, False),
+        ("subprocess.run(['ls'])", True, False),
+        ("assert epsilon(loss) == pytest.approx(1, rel=1e-9)", False, False),
+    ],
+)
+def test_a_planted_test_is_told(tmp_path: Path, body: str, outside: bool, by_number: bool) -> None:
+    path = tmp_path / "test_planted.py"
+    path.write_text(
+        f"def drawn():\n    return draw(SecureRandom())\n\ndef test_it():\n    {body}\n", encoding="utf-8"
+    )
+    closure = chancy.read_closure(path, "test_it")
+    assert chancy.is_chancy(closure) is outside
+    assert chancy.judges_by_number(ast.unparse(chancy.read_parts(path)["test_it"]), closure) is by_number

@@ -65,7 +65,7 @@ class Running:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         trusted = self.service.settings.certificate
         verify = True if trusted is None else ssl.create_default_context(cafile=str(trusted))
-        return httpx.Client(base_url=self.url, headers=headers, timeout=60, trust_env=False, verify=verify)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=600, trust_env=False, verify=verify)
 
 
 @dataclass
@@ -130,14 +130,14 @@ def opened(made: Settings) -> Iterator[Running]:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    assert ready.wait(60)
+    assert ready.wait(600)
     if failure:
         raise failure[0]
     try:
         yield Running(service, doors, thread)
     finally:
         doors.stop()
-        thread.join(60)
+        thread.join(600)
         service.close()
         assert not failure, failure
 

@@ -110,7 +110,7 @@ def test_a_stop_ends_the_process_and_others_are_answered_meanwhile(shared: Hospi
         assert thread.is_alive()
     finally:
         pending.cancel()
-        thread.join(60)
+        thread.join(600)
     assert isinstance(outcome[0], Stopped)
     assert not busy.alive
 
@@ -246,7 +246,7 @@ def test_one_payer_has_one_process_and_few_waiting_questions(warm: Pool) -> None
             assert child.alive
         stops[0] = True
         for thread in waiting:
-            thread.join(60)
+            thread.join(600)
     assert warm._queue == []
 
 

@@ -132,9 +132,9 @@ def test_a_job_says_running_or_ended_and_is_ones_own(shared: Hospital) -> None:
 
 
 def test_the_floor_is_waited_for_in_no_thread(tmp_path: Path) -> None:
-    """Twelve questions at once, two threads, a floor of 1.5 s: were it slept through in the threads, the last would
-    be charged after six steps of it. All are charged before the first is answered."""
-    with hospital(tmp_path, rows=200, threads=2, floor=1.5) as running:
+    """Twelve questions at once, two threads: were the floor slept through in the threads, two would be charged
+    before the first is answered. On an idle machine all are; on the busiest one more than two."""
+    with hospital(tmp_path, rows=200, threads=2, floor=4) as running:
         asked = [f"{COUNT} WHERE age > {i}" for i in range(12)]
         before_first: list[float] = []
         with ThreadPoolExecutor(12) as pool:
@@ -142,7 +142,7 @@ def test_the_floor_is_waited_for_in_no_thread(tmp_path: Path) -> None:
             next(as_completed(replies))
             before_first.append(running.spent())
             assert {reply.result().status_code for reply in replies} == {200}
-        assert before_first[0] == pytest.approx(1.2)
+        assert before_first[0] > 0.25
 
 
 def test_a_client_that_goes_after_the_charge_finds_its_answer_kept(tmp_path: Path) -> None:
@@ -434,6 +434,23 @@ def test_one_source_is_granted_once_whatever_it_is_called(fresh: Hospital) -> No
 def test_names_of_the_catalog_and_names_that_mislead_are_refused(shared: Hospital, name: str) -> None:
     with shared.api("olga") as owner:
         assert register(owner, name).status_code == 422
+
+
+def test_remote_brings_every_term_and_all_that_is_said_of_an_answer(fresh: Hospital) -> None:
+    text = "SELECT MAX(days) AS m, MEDIAN(days) AS d FROM visits"
+    with dp.Remote(fresh.url, token=fresh.tokens["ada"], data="visits") as remote:
+        answer = remote.sql(text, epsilon=0.1, bracket=False)
+        forecast = remote.preview(COUNT, epsilon=0.1, of=20)
+    with fresh.api("ada") as client:
+        terms = {"sql": text, "epsilon": 0.1, "bracket": False}
+        sent = client.post("/v1/datasets/visits/queries", json=terms).json()
+        refused = client.post("/v1/datasets/visits/queries", json=terms | {"most_rows": 0})
+    assert any("nobody's own value" in note for note in answer.notes)
+    assert any("bracket=False" in note for note in answer.notes)
+    assert sent["again"]
+    assert sent["notes"][: len(answer.notes)] == list(answer.notes)
+    assert forecast.more is not None
+    assert refused.status_code == 422
 
 
 def test_the_remote_is_a_curator_elsewhere(fresh: Hospital) -> None:

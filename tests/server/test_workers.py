@@ -39,7 +39,7 @@ def many(folder: Path, url: str, part: float, **changes: Any) -> Iterator[tuple[
     workers, ready = Workers(made), threading.Event()
     thread = threading.Thread(target=workers.serve, args=(lambda _: ready.set(),))
     thread.start()
-    assert ready.wait(60)
+    assert ready.wait(600)
     assert workers._listeners.wire is not None
     doors = SimpleNamespace(
         http=address(workers._listeners.http), wire=address(workers._listeners.wire), stop=workers.stop
@@ -52,14 +52,14 @@ def many(folder: Path, url: str, part: float, **changes: Any) -> Iterator[tuple[
     finally:
         service.close()
         workers.stop()
-        thread.join(200)
+        thread.join(600)
 
 
 def awaited(running: Hospital) -> None:
     """Until somebody answers."""
     while True:
         try:
-            assert httpx.get(f"{running.url}/v1/health", trust_env=False, timeout=120).status_code == 200
+            assert httpx.get(f"{running.url}/v1/health", trust_env=False, timeout=600).status_code == 200
         except httpx.HTTPError:
             time.sleep(0.1)
         else:

@@ -307,3 +307,9 @@ def test_votes_from_scores_that_are_no_numbers_abstain() -> None:
     assert verify_radius(RadiusCertificate.from_json(certificate.to_json())) >= certificate.radius
     with pytest.raises(InvalidParameter, match="nothing to write"):
         lost.certificate(np.array([9.0, 9.0]), answer)
+
+
+def test_scores_that_are_no_numbers_at_all_are_refused_in_words() -> None:
+    whole = Smoothed(lambda z: np.full((len(z), 2), "a", object), Gaussian(0.25), classes=2)
+    with pytest.raises(DataError, match="Expected whole labels or scores"):
+        whole.certify(np.zeros(2, np.float32))

@@ -143,7 +143,7 @@ def test_people_of_a_service_come_back_with_tokens_passwords_and_proposals(folde
 
 def client(url: str, token: str) -> httpx.Client:
     return httpx.Client(
-        base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60, trust_env=False
+        base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=600, trust_env=False
     )
 
 

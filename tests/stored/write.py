@@ -156,7 +156,7 @@ def training_run() -> DPSGD:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
-    return DPSGD(
+    return DPSGD.from_keywords(
         model,
         nn.CrossEntropyLoss(),
         n=300,
@@ -196,7 +196,7 @@ def rounds_run() -> FedAvg:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
-    return FedAvg(
+    return FedAvg.from_keywords(
         model, nn.CrossEntropyLoss(), clients=CLIENTS, rate=1, rounds=5, noise=Central(2.0), progress=False
     )
 
@@ -246,7 +246,7 @@ def opened(settings: Settings) -> Iterator[tuple[Service, str]]:
     doors, ready = Doors(service), threading.Event()
     thread = threading.Thread(target=lambda: asyncio.run(doors.serve(lambda _: ready.set())))
     thread.start()
-    assert ready.wait(60)
+    assert ready.wait(600)
     try:
         yield service, f"http://{doors.http}"
     finally:
@@ -297,7 +297,7 @@ def propose(url: str, facts: dict[str, Any]) -> None:
 
 
 def session(url: str, name: str, password: str) -> httpx.Client:
-    client = httpx.Client(base_url=url, timeout=60, trust_env=False)
+    client = httpx.Client(base_url=url, timeout=600, trust_env=False)
     begun = check(client.post("/v1/login", json={"name": name, "password": password})).json()
     client.headers.update({"Origin": url, "X-CSRF-Token": begun["csrf"]})
     return client
@@ -362,6 +362,7 @@ PROGRAM = '''"""A count with Laplace noise of scale 1, of a table that is a numb
 
 import random
 import sys
+from tests.federated.runs import run_of
 
 print(int(sys.argv[1]) + random.expovariate(1) - random.expovariate(1))
 '''

@@ -22,6 +22,7 @@ from deniable.cli.options import (
     Json,
     Kind,
     NoiseName,
+    OutFile,
     Replace,
     SamplingName,
     Scheme,
@@ -49,12 +50,7 @@ def certify(
         str | None, typer.Option("--loss", metavar="JSON", help="Any loss as JSON, instead of --noise.")
     ] = None,
     unit: Annotated[str, typer.Option("--unit", help=UNIT)] = "row",
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="FILE", help="Where to write; left out: to the screen.", dir_okay=False
-        ),
-    ] = None,
+    out: OutFile = None,
 ) -> None:
     """Write a certificate: the loss, who is protected, the bracket on ε, and every assumption it rests on.
 

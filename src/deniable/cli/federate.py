@@ -106,13 +106,19 @@ def federate(
     if public is not None:
         training.check_public(table, data, public)
         evaluate = tables.accuracy_on(table, public)
-    run = _fedavg()(
-        table.model(), tables.CRITERION, clients=declaration.n, rate=rate, rounds=rounds,
-        local_epochs=local_epochs, batch=batch or None, learning_rate=learning_rate,
-        server=tables.averaging(momentum), clip=clip,
-        noise=settings.placement(declaration.n), unit=settings.unit, epsilon=epsilon, delta=delta,
-        evaluate=evaluate,
-    )  # fmt: skip
+    library = _federated()
+    privacy = library.ClientPrivacy(
+        settings.placement(declaration.n), clip, epsilon=epsilon, delta=delta, unit=settings.unit
+    )
+    run = library.FedAvg(
+        table.model(),
+        tables.CRITERION,
+        cohorts=library.Cohorts(declaration.n, rate, rounds),
+        privacy=privacy,
+        local=library.LocalRecipe(local_epochs, batch or None, learning_rate),
+        server=tables.averaging(momentum),
+        how=library.RoundExecution(evaluate),
+    )
     rows = training.unquoted(table, data, lambda path: tables.read(table, path, user, names))
     with account_of(data, ledger, account, run.unit, limit_of(limit)) as paying:
         training.check_writable(out)
@@ -219,10 +225,10 @@ def _tables() -> Any:
     return tables
 
 
-def _fedavg() -> Any:
-    from deniable.federated import FedAvg
+def _federated() -> Any:
+    from deniable import federated
 
-    return FedAvg
+    return federated
 
 
 def _tell(
@@ -237,8 +243,8 @@ def _tell(
         "noise_multiplier": run.multiplier,
         "epsilon_against": views,
         "rounds": run.rounds,
-        "rate": float(run.rate),
-        "clients": run.clients,
+        "rate": float(run.cohorts.rate),
+        "clients": run.cohorts.clients,
         "participations": run.participations,
         "coins": float(run.coins),
         "least": getattr(run.noise, "least", None),
@@ -253,7 +259,8 @@ def _tell(
         f"Trained: ε ≤ {numbers.up(certificate.bound.upper)} at δ = {certificate.delta:g}, {certificate.unit}"
     )
     show.say(
-        f"{run.rounds:,} rounds of about {run.drawing_rate * run.clients:g} clients, noise multiplier "
+        f"{run.rounds:,} rounds of about {run.drawing_rate * run.cohorts.clients:g} clients, noise "
+        "multiplier "
         f"{run.multiplier:.4g}, added by the {ADDED_BY[settings.place]}.",
         TRUST[settings.place],
         *settings.simulation_notes,

@@ -16,7 +16,7 @@ from deniable import numbers
 from deniable.cli import ledger_words as words
 from deniable.cli import show
 from deniable.cli.door import BAD_INPUT, door
-from deniable.cli.options import Json, Replace
+from deniable.cli.options import Json, OutFile, Owner, Replace
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.ledger import Filter, Ledger, Purpose
@@ -237,9 +237,7 @@ def raise_(
     delta: Annotated[
         float | None, typer.Option("--delta", help="The new limit's δ; left out, as it was.")
     ] = None,
-    owner: Annotated[
-        str | None, typer.Option("--owner", help="Who you are, if not the user of this shell.")
-    ] = None,
+    owner: Owner = None,
     ledger: Url = DEFAULT,
     key: KeyFile = None,
     json: Json = False,
@@ -262,9 +260,7 @@ def raise_(
 @door
 def close(
     account: Name,
-    owner: Annotated[
-        str | None, typer.Option("--owner", help="Who you are, if not the user of this shell.")
-    ] = None,
+    owner: Owner = None,
     ledger: Url = DEFAULT,
     key: KeyFile = None,
     json: Json = False,
@@ -291,9 +287,7 @@ def forget(
     units: Annotated[
         int, typer.Option("--units", help="How many units she is: her rows, where a row is protected.")
     ] = 1,
-    owner: Annotated[
-        str | None, typer.Option("--owner", help="Who you are, if not the user of this shell.")
-    ] = None,
+    owner: Owner = None,
     ledger: Url = DEFAULT,
     key: KeyFile = None,
     json: Json = False,
@@ -317,9 +311,7 @@ def forget(
 @door
 def versions(
     account: Name,
-    owner: Annotated[
-        str | None, typer.Option("--owner", help="Who you are, if not the user of this shell.")
-    ] = None,
+    owner: Owner = None,
     ledger: Url = DEFAULT,
     key: KeyFile = None,
     json: Json = False,
@@ -352,9 +344,7 @@ def versions(
 def rename(
     account: Name,
     name: Annotated[str, typer.Argument(help="The new name.")],
-    owner: Annotated[
-        str | None, typer.Option("--owner", help="Who you are, if not the user of this shell.")
-    ] = None,
+    owner: Owner = None,
     ledger: Url = DEFAULT,
     key: KeyFile = None,
     json: Json = False,
@@ -374,9 +364,7 @@ def clock(
     accept: Annotated[
         str, typer.Option("--accept", metavar="REASON", help="Why the clock is right and the journal is not.")
     ],
-    owner: Annotated[
-        str | None, typer.Option("--owner", help="Who you are, if not the user of this shell.")
-    ] = None,
+    owner: Owner = None,
     ledger: Url = DEFAULT,
     key: KeyFile = None,
     json: Json = False,
@@ -447,12 +435,7 @@ def export(
     format: Annotated[
         Format, typer.Option("--format", help="jsonl loses nothing; csv opens in a spreadsheet.")
     ] = Format.JSONL,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="FILE", help="Where to write; left out: to the screen.", dir_okay=False
-        ),
-    ] = None,
+    out: OutFile = None,
     ledger: Url = DEFAULT,
     key: KeyFile = None,
     json: Json = False,

@@ -61,6 +61,13 @@ Plot: TypeAlias = Annotated[
     Path | None,
     typer.Option("--plot", metavar="FILE", help="Also draw a picture (png, pdf or svg).", dir_okay=False),
 ]
+Owner: TypeAlias = Annotated[
+    str | None, typer.Option("--owner", help="Who you are, if not the user of this shell.")
+]
+OutFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="Where to write; left out: to the screen.", dir_okay=False),
+]
 
 
 def limit_of(text: str | None) -> Budget | None:

@@ -27,7 +27,7 @@ from deniable.loss import Number
 from deniable.mechanism import Random
 from deniable.process import Original
 from deniable.sql.after.closed.runs import Runner
-from deniable.sql.engines import Engine, open_engine
+from deniable.sql.engines import open_engine
 from deniable.sql.schema.declare import Schema
 from deniable.sql.schema.file import load
 from deniable.sql.schema.overrides import Bounds, Keys, declared
@@ -127,7 +127,7 @@ class Curator(Original):
             places = tuple(str(path.resolve()) for path in terms.paths)
             accounts.note_version(payment.account, full_schema, version)
             desk = Desk(engine, full_schema, payment.account, floor=floor, rng=rng, places=places)
-            curator = cls._paid(desk, payment, resources)
+            curator = cls._make_paid(desk, payment, resources)
             curator.schema_files = data.schema_files
             return curator
         except BaseException:
@@ -135,7 +135,7 @@ class Curator(Original):
             raise
 
     @classmethod
-    def _paid(cls, desk: Desk, paid: Payment, owned: list[Any]) -> Curator:
+    def _make_paid(cls, desk: Desk, paid: Payment, owned: list[Any]) -> Curator:
         curator = cls(desk, paid.ledger)
         curator._owned, curator._proposal, curator._unbound = owned, paid.proposal, paid.unbound
         if paid.proposal is not None:
@@ -183,7 +183,7 @@ class Curator(Original):
         counts, and sums of values that are not negative, are shown as 0 where noise made them less: that is
         free, and the same answer is kept."""
         question = Question(
-            as_sql(text),
+            text if isinstance(text, str) else as_sql(text),
             epsilon,
             within,
             delta,
@@ -265,11 +265,7 @@ class Curator(Original):
         DuckDB only."""
         self._desk.check_home()
         with self._desk.turn:
-            self._engine.prepare(self.schema, self.account.unit)
-
-    @property
-    def _engine(self) -> Engine:
-        return self._desk.engine
+            self._desk.engine.prepare(self.schema, self.account.unit)
 
     def _bind(self) -> None:
         """Before a charge to an account that is there. (One that is proposed is made by the charge

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import lru_cache
 
-from deniable.curator.response_time import checked
-from deniable.curator.stop import Stop
+from deniable.curator.stop import Stop, check_floor
 from deniable.ledger import Account
 from deniable.mechanism import Random
 from deniable.process import Home
 from deniable.sql.after.closed.runs import Runner
+from deniable.sql.after.split import SplitQuery, split_query
 from deniable.sql.engines import Engine
 from deniable.sql.schema.declare import Schema
 
 WAY_OUT = "Open the data there with Curator.open; processes share one ledger."
+MOST_TEXTS = 64
+"""Texts whose reading is remembered."""
 
 
 class Desk:
@@ -39,17 +42,22 @@ class Desk:
     ) -> None:
         self._home = Home()
         self._asking: list[Stop] = []
+        self._split = lru_cache(MOST_TEXTS)(lambda text, unit: split_query(text, schema, unit))
         self.engine = engine
         self.schema = schema
         self.declared = str(schema)
         self.account = account
-        self.floor = checked(floor)
+        self.floor = check_floor(floor)
         self.rng = rng
         self.places = places
         self.turn = turn or threading.Lock()
         self.runner = runner
         self.begin: Callable[[], None] = lambda: None
         self.limit_delta = account.view().standings[account.root].filter.limit.delta
+
+    def read(self, text: str) -> SplitQuery:
+        """What a text asks. The last ones are remembered: a dashboard asks the same again and again."""
+        return self._split(text, self.account.unit)
 
     def check_home(self) -> None:
         self._home.check("This curator", WAY_OUT)

@@ -39,11 +39,11 @@ def unbound(schema: Schema, name: str) -> Any:
             f"Expected the name of a declared table, got {name!r}. There are: {table_names}."
         )
     return _ibis().table(
-        {column.name: _named(column.type) for column in declaration.columns}, name=declaration.name
+        {column.name: _name_type(column.type) for column in declaration.columns}, name=declaration.name
     )
 
 
-def _named(kind: Type) -> str:
+def _name_type(kind: Type) -> str:
     simple = {
         Kind.BOOLEAN: "boolean",
         Kind.INTEGER: "int64",

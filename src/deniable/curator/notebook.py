@@ -51,14 +51,14 @@ def curator_view(curator: Curator) -> str:
         f"{short_down(left.epsilon)}.</p>"
     )
     columns = [
-        [declaration.name, *_described(column, declaration.unit)]
+        [declaration.name, *_describe_column(column, declaration.unit)]
         for declaration in curator.schema.tables
         for column in declaration.columns
     ]
     return head + table(["table", "column", "type", "bounds", "public keys"], columns)
 
 
-def _described(column: ColumnInfo, unit: str | None) -> list[str]:
+def _describe_column(column: ColumnInfo, unit: str | None) -> list[str]:
     ends = (column.lower, column.upper)
     bounds = ""
     if None not in ends:

@@ -15,8 +15,10 @@ from fractions import Fraction
 from deniable.accounting import epsilon as epsilon_of
 from deniable.accounting.filters import Filter
 from deniable.accounting.filters.charges import Charge
+from deniable.curator.question import Question
 from deniable.errors import DeniableError, InvalidParameter
 from deniable.guarantee import Budget
+from deniable.ledger import Account
 from deniable.loss import Composed, Loss, Number, Zcdp, exact
 from deniable.numbers import plain
 from deniable.sql.plan.noise import Noise
@@ -27,6 +29,8 @@ from deniable.sql.tree import Query
 from deniable.units import Unit
 
 _TRIES = 8
+_LESS = 0.02
+"""So much less noise on another account is worth a line."""
 _SPARED = 1 - Fraction(1, 10**7)
 """Of what a total admits: charges are rounded up."""
 
@@ -36,10 +40,10 @@ def share_of(limits: Filter, total: Budget | None) -> tuple[Filter, Fraction]:
     rules = limits
     if total is not None:
         rules = Filter.gaussians(total) if limits.gaussian is not None else Filter.renyi(total)
-    return rules, _admitted(rules)
+    return rules, _admit_rho(rules)
 
 
-def _admitted(rules: Filter) -> Fraction:
+def _admit_rho(rules: Filter) -> Fraction:
     mu = exact(rules.left(Charge(renyi=(0,) * len(rules.orders))).mu)
     return mu * mu / 2
 
@@ -49,7 +53,7 @@ def noise_by_counts(limits: Filter, total: Budget) -> float:
     total."""
     if limits.gaussian is not None:
         return 1.0
-    return math.sqrt(share_of(limits, total)[1] / _admitted(Filter.gaussians(total)))
+    return math.sqrt(share_of(limits, total)[1] / _admit_rho(Filter.gaussians(total)))
 
 
 def one_of(
@@ -61,7 +65,7 @@ def one_of(
     plain_plans = tuple(plan(query, unit, basic.shared(len(queries))) for query in queries)
     best = _by_noise(queries, unit, terms, many, rules, rho)
     if best is None or _width(plain_plans) <= _width(best[0]):
-        return plain_plans, _composed([each.loss for each in plain_plans]), basic
+        return plain_plans, _compose([each.loss for each in plain_plans]), basic
     return best
 
 
@@ -79,7 +83,7 @@ def _by_noise(
         losses = [loss for each in plans for loss in _noise_losses(each)]
         if not losses or any(each.settles or any(s.selection for s in each.sets) for each in plans):
             return None
-        loss = _composed(losses)
+        loss = _compose(losses)
         if rules.admits(rules.charge(loss) * many):
             return plans, loss, own
         part *= Fraction(999, 1000)
@@ -106,7 +110,7 @@ def _width(plans: tuple[Plan, ...]) -> float:
     return sum(float("inf") if within is None else within for within in bounds)
 
 
-def _composed(losses: list[Loss]) -> Loss:
+def _compose(losses: list[Loss]) -> Loss:
     if len(losses) == 1:
         return losses[0]
     return Composed(tuple(losses))
@@ -121,6 +125,20 @@ def total_of(limit: Budget, epsilon: Number | None, delta: Number | None) -> Bud
     if delta is None:
         delta = limit.delta
     return Budget(epsilon, delta)
+
+
+def advise_account(account: Account, question: Question, terms: Terms) -> list[str]:
+    """For whoever asks many: that an account for them has less noise, if this is none."""
+    if terms.noise != "gaussian":
+        return []
+    total = total_of(account.limit, question.epsilon, question.delta) or account.limit
+    part = noise_by_counts(account.standing().filter, total)
+    if part > 1 - _LESS:
+        return []
+    return [
+        f'An account that is opened for this, with purpose="counts", has {part:.2f} of this noise: '
+        "this one keeps a part of its δ for charges of other kinds."
+    ]
 
 
 def check_of(of: object, within: object) -> int:

@@ -45,7 +45,7 @@ class Preview:
             "confidence": self.confidence,
             "fits": self.fits,
             "free": self.free,
-            "left": vars(self.left),
+            "left": dict(vars(self.left)),
             "refusal": self.refusal,
             "more": self.more,
             "shares": list(self.shares),

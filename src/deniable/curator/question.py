@@ -1,5 +1,5 @@
-"""A question: the text of a query and its terms. Every door (Python, shell, notebook, REST, `Remote`, console,
-PostgreSQL's protocol) takes the terms that are declared here.
+"""A question: the text of a query and its terms. Every door (Python, shell, notebook, REST, `Remote`,
+console, PostgreSQL's protocol) takes the terms that are declared here.
 
 >>> text = "SELECT COUNT(*) FROM visits"
 >>> Question.read(text, epsilon="0.10") == Question.read(text, epsilon=0.1)
@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum, auto
 from fractions import Fraction
@@ -103,7 +102,8 @@ class Term:
         return value
 
     def _read_whole(self, text: str) -> int:
-        if not (text.isascii() and text.isdigit()) or not self.least <= int(text[:20]) <= self.most:
+        is_short = text.isascii() and text.isdigit() and len(text) <= 20
+        if not is_short or not self.least <= int(text) <= self.most:
             raise self._refusal(f"a whole number from {self.least:,} to {self.most:,}", text)
         return int(text)
 
@@ -156,7 +156,7 @@ class Question:
         TermKind.WHOLE,
         None,
         "Each group has at least",
-        "Smallest group size (in rows) that is publicly known; a wanted ± needs it for averages and quantiles.",
+        "Smallest group size that is publicly known; a wanted ± needs it for averages and quantiles.",
     )
     max_groups: int | None = _term(
         TermKind.WHOLE,
@@ -187,7 +187,7 @@ class Question:
         TermKind.SWITCH,
         None,
         "Estimate rows beyond the limit per person",
-        "Whether a part of ε estimates the rows above the limit per person. By default it does where ε is given.",
+        "Whether a part of ε estimates the rows above the limit per person; by default with a given ε.",
     )
     most_rows: int | None = _term(
         TermKind.WHOLE,
@@ -237,10 +237,10 @@ class Question:
         text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
-    def plan_terms(self, stated: Mapping[str, Any]) -> Terms:
-        """What a plan is made for: `stated`, which the text itself says or the account, and the rest as it
-        was asked."""
-        values = {each.name: getattr(self, each.name) for each in fields(Terms)} | stated
+    def plan_terms(self, changes: dict[str, Any]) -> Terms:
+        """What a plan is made for: the terms that were asked for, with `changes` that the text itself makes,
+        or the account."""
+        values = {each.name: getattr(self, each.name) for each in fields(Terms)} | changes
         if self.left_out is None:
             values["left_out"] = self.within is None and self.of is None
         return Terms(**values)

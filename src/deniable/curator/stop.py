@@ -1,4 +1,5 @@
-"""Stopping a query by hand: Ctrl-C, or `Curator.cancel` from another thread.
+"""When a query ends: stopped by hand (Ctrl-C, or `Curator.cancel` from another thread), or at a whole step of
+time.
 
 Who stopped an engine is never read from its error: its own time limit and a person's wish end in the same
 words, and how long a statement takes may depend on a row. Instead a flag is set before the engine is stopped.
@@ -8,10 +9,13 @@ stop, that is a failure like any other.
 
 The statement runs in a thread of its own: a signal is seen by the main thread only, and
 not while that is inside an engine.
+
+How long an engine works may depend on data: a floor and steps of response time hide most of it (`Pace`).
 """
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
@@ -20,7 +24,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from deniable.errors import DataError, Stopped
+from deniable.errors import DataError, InvalidParameter, Stopped
 from deniable.loss import Loss
 from deniable.mechanism import Error, Mechanism, Random
 from deniable.sql.engines import Engine
@@ -158,3 +162,89 @@ def by_signal(stop: Stop) -> Iterator[None]:
         if heard and before is not signal.default_int_handler:
             with suppress(KeyboardInterrupt):  # `Stopped` is on its way already
                 before(signal.SIGINT, None)
+
+
+# ------------------------------------------------------------------------------------------- response time
+
+SETTLING = 0.25
+"""Seconds that an engine is given to stop. A stopped query ends at the first whole step after them, so that
+whether the engine had finished does not show."""
+
+
+def check_floor(floor: float) -> float:
+    if not (0 <= floor < math.inf):
+        raise InvalidParameter(f"Expected floor={floor!r} seconds in [0, ∞).")
+    return float(floor)
+
+
+class Pace:
+    """The time of one response: a whole number of `floor` seconds, whether it ends well or not; 0 turns that
+    off. This narrows what a clock tells to the number of steps, and is no proof.
+
+    It is given at `end`, for which a thread waits by `wait`, and an event loop by looking at `rest`.
+    """
+
+    def __init__(self, floor: float, stop: Stop) -> None:
+        self._floor = floor
+        self._stop = stop
+        self._started = time.monotonic()
+        self._least = 0.0
+        self._worked: float | None = None
+
+    @property
+    def _time_passed(self) -> float:
+        return time.monotonic() - self._started
+
+    @property
+    def seconds(self) -> float:
+        """What the response takes if its work ends now: all that whoever waits for it learns of its time."""
+        return _step(max(self._time_passed, self._least), self._floor)
+
+    def linger(self, seconds: float) -> None:
+        """The response shall take `seconds`, as another one took, unless the wish to stop comes."""
+        # Within the last of these steps: the rest of it is waited for in any case.
+        self._least = seconds - self._floor / 2
+
+    def worked(self) -> None:
+        """The work has ended; from now on there is only waiting."""
+        self._worked = self._time_passed
+
+    @property
+    def end(self) -> float:
+        """When the response is given, as things stand. A wish to stop that comes while one waits counts from
+        when it came."""
+        work_time = self._time_passed if self._worked is None else self._worked
+        if self._stop.requested is None:
+            return _step(max(work_time, self._least), self._floor)
+        stop_time = 0.0
+        if self._floor:
+            stop_time = self._stop.requested - self._started + SETTLING
+        return _step(max(work_time, stop_time), self._floor)
+
+    @property
+    def rest(self) -> float:
+        """Seconds that are still to be waited for; look again after `TICK`, should the wish to stop come."""
+        return self.end - self._time_passed
+
+    def wait(self) -> None:
+        """Sleep to the end."""
+        self.worked()
+        before: float | None = None
+        while (end := self.end) != before:
+            before = end
+            while (rest := end - self._time_passed) > 0:
+                lingering = self._least > 0 and self._stop.requested is None
+                time.sleep(min(rest, TICK) if lingering else rest)
+                if not lingering or self._stop.requested is not None:
+                    break
+
+
+def _step(passed: float, floor: float) -> float:
+    """The end of the step that has begun.
+
+    >>> _step(0.25, 1.0), _step(1.5, 1.0), _step(0.25, 0)
+    (1.0, 2.0, 0.25)
+    """
+    if floor:
+        return max(1, math.ceil(passed / floor)) * floor
+    return passed

@@ -1,9 +1,10 @@
 """Federated learning: what leaves a device is a clipped update, under noise, and at best inside a secure sum.
 
 >>> from torch import nn
->>> from deniable.federated import FedAvg, Central
+>>> from deniable.federated import Central, ClientPrivacy, Cohorts, FedAvg
 >>> model = nn.Linear(4, 3)
->>> run = FedAvg(model, nn.CrossEntropyLoss(), clients=1000, rate=0.1, rounds=50, noise=Central(1.55))
+>>> run = FedAvg(model, nn.CrossEntropyLoss(), cohorts=Cohorts(clients=1000, rate=0.1, rounds=50),
+...              privacy=ClientPrivacy(Central(1.55)))
 >>> print(run.unit)
 one client, added or removed
 
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     from deniable.federated.noise.placement import Central, Correlated, OnClient, Shared, View
     from deniable.federated.noise.weights import Capped, Uniform
     from deniable.federated.rounds import Federated, RoundHistory
+    from deniable.federated.settings import ClientPrivacy, Cohorts, RoundExecution
     from deniable.federated.simulation import Simulated, simulate
+    from deniable.federated.train.recipe import LocalRecipe
 
 _HOMES = {
     "data.clients": "Clients",
@@ -45,14 +48,18 @@ _HOMES = {
     "noise.placement": "Central Correlated OnClient Shared View",
     "noise.weights": "Capped Uniform",
     "rounds": "Federated RoundHistory",
+    "settings": "ClientPrivacy Cohorts RoundExecution",
     "simulation": "Simulated simulate",
+    "train.recipe": "LocalRecipe",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
     "Capped",
     "Central",
+    "ClientPrivacy",
     "Clients",
+    "Cohorts",
     "Correlated",
     "Deployment",
     "Device",
@@ -61,9 +68,11 @@ __all__ = [
     "Federation",
     "FlowerTransport",
     "InProcess",
+    "LocalRecipe",
     "OnClient",
     "Relay",
     "Round",
+    "RoundExecution",
     "RoundHistory",
     "Shared",
     "Simulated",

@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -27,49 +27,59 @@ from deniable.federated.noise.placement import (
     usual_least,
 )
 from deniable.federated.noise.trust import trusted
-from deniable.federated.noise.weights import Uniform, Weights
+from deniable.federated.settings import ClientPrivacy, Cohorts, RoundExecution
 from deniable.federated.simulation import ServerOptimizer
 from deniable.federated.train import LocalRecipe
 from deniable.federated.train.trainers import check_travels
 from deniable.guarantee import Budget
 from deniable.learn.sgd.clipping import Adaptive
 from deniable.learn.sgd.dpsgd import trial
+from deniable.learn.sgd.equivalents import with_equivalents
+from deniable.learn.sgd.settings import check_kind
 from deniable.loss import Loss, Number, Silenced
 from deniable.mechanism import Random
-from deniable.units import Relation, Unit, UnitKind
+from deniable.units import Relation, Unit
 
 Criterion = Callable[[Tensor, Tensor], Tensor]
-Evaluation = Callable[[nn.Module], float]
 
 START = 1.0
+ON_SERVER = Central()
 
 
+VALUES = (Cohorts, ClientPrivacy, LocalRecipe, RoundExecution)
+LOCAL = {"local_epochs": "LocalRecipe(epochs=…)", "local_steps": "LocalRecipe(steps=…)"}
+
+
+@partial(with_equivalents, values=VALUES, others=LOCAL, page="Federated learning")
 @dataclass(frozen=True)
 class FedAvg:
     """Train a copy of `model` on the data of many clients by federated averaging with noise.
 
-    In each of `rounds` rounds every client is drawn by its own coin of probability `rate`, trains the model
-    it is sent on its own rows (`local_epochs` passes in batches of `batch`; batch=None and one epoch is
-    FedSGD), and sends how its weights moved, clipped to `clip` (a number, or an `Adaptive` that follows a
-    quantile of norms). The noisy sum over rate · `clients` moves the model through the `server` optimiser
-    (default: the mean is added; momentum and Adam give FedAvgM and FedAdam). `workers` processes train
-    clients side by side; what is released does not depend on their number.
+    A run is said in values: `cohorts` (what is drawn), `privacy` (where the noise is, how much of it, the
+    clip and who is protected), `local` (how a client trains), `how` (what changes no number). In one line:
+    `FedAvg.from_keywords`.
+
+    In each round every client that is drawn trains the model it is sent on its own rows (batch=None and one
+    epoch is FedSGD), and sends how its weights moved, clipped. The noisy sum over rate · clients moves the
+    model through the `server` optimiser (default: the mean is added; momentum and Adam give FedAvgM and
+    FedAdam).
 
     How long a client trains tells how many rows it has. So devices that add noise need two limits: a client
-    takes at most `local_steps` steps in a round, and a device answers `answer_after` seconds after it was
-    asked, ready or not.
+    takes at most `LocalRecipe(steps=…)` steps in a round, and a device answers
+    `RoundExecution(answer_after=…)` seconds after it was asked, ready or not.
 
-    Guarantee: for `unit`, the loss of `rounds` rounds of integer Gaussian noise where `noise` places it.
+    Guarantee: for `unit`, the loss of the rounds' integer Gaussian noise, where `privacy.noise` places it.
                Everything released (all models on the way and the history) is a function of the noisy sums.
-    Assumes:   `clients`, `rate`, and the cap and total of `weights` are declared, never
+    Assumes:   the cohorts, and the cap and total of the weights, are declared, never
                read from the data; what a client computes depends on its own rows and on
                what was released, not on others (docs/theory/federated.md).
     Error:     none is known before data is seen.
     Reference: McMahan et al. 2017 (FedAvg); McMahan, Ramage, Talwar, Zhang 2018 (its private form);
                Reddi et al. 2021 (FedAdam).
 
-    >>> run = FedAvg(nn.Linear(4, 3), nn.CrossEntropyLoss(), clients=1000, rate=0.1, rounds=50,
-    ...              learning_rate=0.1, clip=0.5, noise=Central(), epsilon=2, delta=1e-4)
+    >>> run = FedAvg(nn.Linear(4, 3), nn.CrossEntropyLoss(),
+    ...              cohorts=Cohorts(clients=1000, rate=0.1, rounds=50),
+    ...              privacy=ClientPrivacy(Central(), clip=0.5, epsilon=2, delta=1e-4))
     >>> round(run.multiplier, 2), str(run.unit)
     (1.55, 'one client, added or removed')
     """
@@ -77,46 +87,68 @@ class FedAvg:
     model: nn.Module
     criterion: Criterion
     _: KW_ONLY
-    clients: int = 1000
-    rate: Number = 0.1
-    rounds: int = 100
-    local_epochs: int = 1
-    batch: int | None = 10
-    learning_rate: float = 0.1
-    proximal: float = 0.0
-    local_steps: int | None = None
+    cohorts: Cohorts
+    privacy: ClientPrivacy
+    local: LocalRecipe = LocalRecipe()
     server: ServerOptimizer | None = None
-    weights: Weights = Uniform()
-    clip: float | Adaptive = 1.0
-    noise: AnyPlacement = Central()
-    epsilon: Number | None = None
-    delta: Number | None = None
-    unit: Unit = None  # type: ignore[assignment]
-    evaluate: Evaluation | None = None
-    progress: bool = True
-    workers: int = 1
-    answer_after: float | None = None
+    how: RoundExecution = RoundExecution()
 
     def __post_init__(self) -> None:
-        checks.whole("clients", self.clients, at_least=2)
-        checks.whole("rounds", self.rounds, at_least=1)
-        checks.whole("workers", self.workers, at_least=1)
-        if self.answer_after is not None:
-            checks.number("answer_after", self.answer_after, above=0)
-        if not isinstance(self.clip, Adaptive):
-            checks.number("clip", self.clip, above=0)
-        if not 0 < checks.number("rate", self.rate, above=0) <= 1:
-            raise InvalidParameter(f"Expected rate={self.rate} in (0, 1].")
-        if not isinstance(self.noise, Central | OnClient | Shared | Correlated):
-            raise InvalidParameter(
-                f"Expected noise=Central(…), OnClient(…), Shared(…) or Correlated(…), got {self.noise!r}."
-            )
-        object.__setattr__(self, "unit", _protected(self.unit, self.noise))
-        self._check_unit()
+        check_kind("cohorts", self.cohorts, Cohorts)
+        check_kind("privacy", self.privacy, ClientPrivacy)
+        check_kind("local", self.local, LocalRecipe)
+        check_kind("how", self.how, RoundExecution)
         self._check_model()
         self._check_noise()
 
+    @classmethod
+    def from_keywords(
+        cls,
+        model: nn.Module,
+        criterion: Criterion,
+        *,
+        clients: int = 1000,
+        rate: Number = 0.1,
+        rounds: int = 100,
+        local_epochs: int = 1,
+        batch: int | None = 10,
+        learning_rate: float = 0.1,
+        server: ServerOptimizer | None = None,
+        clip: float | Adaptive = 1.0,
+        noise: AnyPlacement = ON_SERVER,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        progress: bool = True,
+    ) -> FedAvg:
+        """A run in one line, of the fields that most runs name.
+
+        >>> run = FedAvg.from_keywords(nn.Linear(4, 3), nn.CrossEntropyLoss(), rounds=50, noise=Central(1.5))
+        >>> run.cohorts
+        Cohorts(clients=1000, rate=0.1, rounds=50)
+        """
+        return cls(
+            model,
+            criterion,
+            cohorts=Cohorts(clients, rate, rounds),
+            privacy=ClientPrivacy(noise, clip, epsilon=epsilon, delta=delta),
+            local=LocalRecipe(local_epochs, batch, learning_rate),
+            server=server,
+            how=RoundExecution(progress=progress),
+        )
+
     # -------------------------------------------------------------------------------------------- the loss
+
+    @property
+    def rounds(self) -> int:
+        return self.cohorts.rounds
+
+    @property
+    def noise(self) -> AnyPlacement:
+        return self.privacy.noise
+
+    @property
+    def unit(self) -> Unit:
+        return self.privacy.unit
 
     @property
     def loss(self) -> Loss:
@@ -145,11 +177,11 @@ class FedAvg:
         match self.noise:
             case Correlated():
                 loss = release  # one release for all rounds: stopping early gives nothing back
-            case Central() if self.rate == 1:
+            case Central() if self.cohorts.rate == 1:
                 loss = release * rounds
             case Central():  # sampled nodes are stated for one clip, whatever the relation
                 a_round = self.noise.release(multiplier, self.shape_at(multiplier), Unit.client())
-                loss = a_round.sampled(self.rate, replace=is_replacement) * rounds
+                loss = a_round.sampled(self.cohorts.rate, replace=is_replacement) * rounds
             case OnClient() | Shared():
                 loss = self._message(multiplier, release) * min(rounds, self.noise.participations)
         is_silencing = self.unit.relation is Relation.SILENCED and loss.relation is not Relation.SILENCED
@@ -172,8 +204,8 @@ class FedAvg:
         if self.noise.multiplier is not None:
             return float(checks.number("multiplier", self.noise.multiplier, above=0))
         budget = Budget(
-            checks.number("epsilon", self.epsilon, above=0),
-            checks.number("delta", self.delta, above=0, below=1),
+            checks.number("epsilon", self.privacy.epsilon, above=0),
+            checks.number("delta", self.privacy.delta, above=0, below=1),
         )
         return accounting.calibrate(lambda z: self._loss_at(z, self.rounds), budget, start=START)
 
@@ -187,7 +219,7 @@ class FedAvg:
         """Updates are sent in units of the current clip; with an adaptive one a
         coordinate counts who was within it."""
         numbers = sum(p.numel() for p in self.model.parameters())
-        cohort = self.drawing_rate * self.clients
+        cohort = self.drawing_rate * self.cohorts.clients
         if self.adaptive is None:
             return UpdateShape(numbers, 1.0, cohort, self.rounds)
         return UpdateShape(numbers + 1, math.hypot(1.0, self.count_scale(multiplier)), cohort, self.rounds)
@@ -211,16 +243,18 @@ class FedAvg:
 
     @property
     def adaptive(self) -> Adaptive | None:
-        return self.clip if isinstance(self.clip, Adaptive) else None
+        return self.privacy.clip if isinstance(self.privacy.clip, Adaptive) else None
 
     @property
     def start_clip(self) -> float:
-        return self.clip.start if isinstance(self.clip, Adaptive) else float(self.clip)
+        return (
+            self.privacy.clip.start if isinstance(self.privacy.clip, Adaptive) else float(self.privacy.clip)
+        )
 
     @property
     def drawing_rate(self) -> float:
         """The share of clients in a round: drawn by coins, or every `apart`-th in turn."""
-        return 1 / self.noise.apart if isinstance(self.noise, Correlated) else float(self.rate)
+        return 1 / self.noise.apart if isinstance(self.noise, Correlated) else float(self.cohorts.rate)
 
     @property
     def participations(self) -> int | None:
@@ -233,10 +267,6 @@ class FedAvg:
         return self.noise.coins if isinstance(self.noise, OnClient | Shared) else 1
 
     @property
-    def recipe(self) -> LocalRecipe:
-        return LocalRecipe(self.local_epochs, self.batch, self.learning_rate, self.proximal, self.local_steps)
-
-    @property
     def assumptions(self) -> tuple[str, ...]:
         """What a certificate of this run rests on beside its loss: who may do what, and how often."""
         return trusted(self.noise)
@@ -244,7 +274,7 @@ class FedAvg:
     @property
     def denominator(self) -> float:
         """What the noisy sum is divided by: declared, so that it tells nothing of who was drawn."""
-        return self.weights.denominator(self.drawing_rate * float(self.coins), self.clients)
+        return self.privacy.weights.denominator(self.drawing_rate * float(self.coins), self.cohorts.clients)
 
     def new_optimizer(self, model: nn.Module) -> Optimizer:
         if self.server is None:
@@ -269,10 +299,6 @@ class FedAvg:
 
     # -------------------------------------------------------------------------------------------- checks
 
-    def _check_unit(self) -> None:
-        if checks.unit(self.unit).kind is not UnitKind.CLIENT:
-            raise InvalidParameter(f"Expected a unit of one client, got {self.unit}. Nothing was charged.")
-
     def _check_model(self) -> None:
         if not isinstance(self.model, nn.Module) or not list(self.model.parameters()):
             raise InvalidParameter("Expected a torch.nn.Module with parameters. Nothing was charged.")
@@ -284,14 +310,13 @@ class FedAvg:
                 "unclipped and without noise. Use GroupNorm or LayerNorm in place of BatchNorm. Nothing was "
                 "charged."
             )
-        if self.workers > 1:
+        if self.how.workers > 1:
             check_travels(self.model, self.criterion)
-        self.recipe  # noqa: B018  checks its numbers
         model = copy.deepcopy(self.model)
         trial(model, self.new_optimizer(model))
 
     def _check_noise(self) -> None:
-        gaps = (self.noise.multiplier is None, self.epsilon is None, self.delta is None)
+        gaps = (self.noise.multiplier is None, self.privacy.epsilon is None, self.privacy.delta is None)
         if gaps not in ((False, True, True), (True, False, False), (False, True, False)):
             raise InvalidParameter(
                 "Expected either a multiplier in noise=, or epsilon and delta from which it is solved. "
@@ -304,20 +329,20 @@ class FedAvg:
 
     def _check_least(self) -> None:
         """Both are declared, so nothing of the data is told by a refusal."""
-        if isinstance(self.noise, Shared) and self.noise.least > self.clients:
+        if isinstance(self.noise, Shared) and self.noise.least > self.cohorts.clients:
             raise InvalidParameter(
-                f"Expected least={self.noise.least:,} to be at most clients={self.clients:,}: a sum over "
-                "fewer than `least` is never opened, so every round would release nothing. Nothing was "
+                f"Expected least={self.noise.least:,} to be at most clients={self.cohorts.clients:,}: a sum "
+                "over fewer than `least` is never opened, so every round would release nothing. Nothing was "
                 "charged."
             )
-        if isinstance(self.noise, Shared) and self.noise.most < self.drawing_rate * self.clients:
-            cohort = math.ceil(self.drawing_rate * self.clients)
+        if isinstance(self.noise, Shared) and self.noise.most < self.drawing_rate * self.cohorts.clients:
+            cohort = math.ceil(self.drawing_rate * self.cohorts.clients)
             raise InvalidParameter(
                 f"Expected least above half of a cohort and its colluders, got least={self.noise.least:,} "
                 f"for cohorts of about {cohort:,} clients: a lying server could show them two lists of "
                 "survivors, so they would refuse every such round. Use "
-                f"least={usual_least(cohort, self.rate, self.noise.colluders):,}, or name a server that "
-                "keeps to the protocol: adversary=Adversary.CURIOUS. Nothing was charged."
+                f"least={usual_least(cohort, self.cohorts.rate, self.noise.colluders):,}, or name a server "
+                "that keeps to the protocol: adversary=Adversary.CURIOUS. Nothing was charged."
             )
 
 
@@ -327,11 +352,3 @@ def _check_kind(data: Any) -> None:
             f"Expected federated.Clients, got {type(data).__name__}. Nothing was charged. For example "
             "Clients.by_owner(x, y, owner)."
         )
-
-
-def _protected(unit: Unit | None, noise: AnyPlacement) -> Unit:
-    """Where none is named: a client that comes or goes, or, where clients add noise, one that falls
-    silent."""
-    if unit is not None:
-        return unit
-    return Unit.client() if isinstance(noise, Central) else Unit.client(zero_out=True)

@@ -15,7 +15,9 @@ from deniable.federated.data.clients import Clients
 from deniable.federated.data.partition import iid, shards
 from deniable.federated.fedavg import FedAvg
 from deniable.federated.noise.placement import AnyPlacement, Central, OnClient, Shared, usual_least
+from deniable.federated.settings import ClientPrivacy, Cohorts, RoundExecution
 from deniable.federated.simulation import Simulated, simulate
+from deniable.federated.train import LocalRecipe
 
 
 def two_layers() -> nn.Module:
@@ -98,13 +100,8 @@ def private(place: str, epsilon: float, *, delta: float, clients: int, rate: flo
     return FedAvg(
         two_layers(),
         nn.CrossEntropyLoss(),
-        clients=clients,
-        rate=share,
-        rounds=rounds,
-        learning_rate=STEP,
-        clip=0.5,
-        noise=noise,
-        epsilon=epsilon,
-        delta=delta,
-        progress=False,
+        cohorts=Cohorts(clients, share, rounds),
+        privacy=ClientPrivacy(noise, clip=0.5, epsilon=epsilon, delta=delta),
+        local=LocalRecipe(learning_rate=STEP),
+        how=RoundExecution(progress=False),
     )

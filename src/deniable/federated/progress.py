@@ -28,7 +28,7 @@ READINGS = 20
 def bar(run: FedAvg) -> Iterator[Callable[[Rounds], None]]:
     """Something to call after each round. It does nothing unless stderr is a terminal
     and the run wants a bar."""
-    if not (run.progress and sys.stderr.isatty()):
+    if not (run.how.progress and sys.stderr.isatty()):
         yield lambda rounds: None
         return
     columns = (TextColumn("rounds"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
@@ -38,7 +38,9 @@ def bar(run: FedAvg) -> Iterator[Callable[[Rounds], None]]:
         def watch(rounds: Rounds) -> None:
             nonlocal so_far
             if (rounds.taken - 1) % max(1, run.rounds // READINGS) == 0 or rounds.taken == run.rounds:
-                so_far = accounting.epsilon(run.loss_of(rounds.taken), float(run.delta or DELTA)).upper
+                so_far = accounting.epsilon(
+                    run.loss_of(rounds.taken), float(run.privacy.delta or DELTA)
+                ).upper
             display.update(task, completed=rounds.taken, description=described(run, rounds, so_far))
 
         yield watch

@@ -59,7 +59,7 @@ class Rounds:
         self.optimizer = run.new_optimizer(self.model)
         self.history = RoundHistory()
         self.taken = 0
-        self._training = Trainers(run.model, run.criterion, run.workers)
+        self._training = Trainers(run.model, run.criterion, run.how.workers)
         self.bound = run.start_clip
         self._sum = run.noise.summing(run.multiplier, run.shape, rng)
         self._visits: NDArray[np.uint32] = np.zeros(len(data), np.uint32)
@@ -77,8 +77,8 @@ class Rounds:
             mean = torch.from_numpy(self.received(total) / self.run.denominator)
             move(self.optimizer, self.model, mean)
             self.history.update_norm.append(float(mean.norm()))
-        if self.run.evaluate is not None:
-            self.history.score.append(float(self.run.evaluate(self.model)))
+        if self.run.how.evaluate is not None:
+            self.history.score.append(float(self.run.how.evaluate(self.model)))
 
     def received(self, total: Floats) -> Floats:
         """The noisy sum of updates; with an adaptive clip the last coordinate moves the
@@ -90,7 +90,7 @@ class Rounds:
         """Every client by its own coin, each at most once a round, and no more often than declared."""
         if isinstance(self.run.noise, Correlated):
             return np.arange((self.taken - 1) % self.run.noise.apart, len(self.data), self.run.noise.apart)
-        cohort: Indices = self.rng.poisson_sample(len(self.data), self.run.rate)
+        cohort: Indices = self.rng.poisson_sample(len(self.data), self.run.cohorts.rate)
         if self.run.participations is not None:
             cohort = cohort[self._visits[cohort] < self.run.participations]
         self._visits[cohort] += 1
@@ -108,7 +108,7 @@ class Rounds:
         seed = int(self.rng.uniform_integers(2**62))
         # Clients of like size train side by side; the order of a sum of integers does not matter.
         clients = sorted((int(client) for client in cohort), key=self.data.size)
-        size = GROUP * self.run.workers
+        size = GROUP * self.run.how.workers
         for first in range(0, len(clients), size):
             group = clients[first : first + size]
             for client, update in zip(group, self._trained(start, group, seed), strict=True):
@@ -118,7 +118,7 @@ class Rounds:
         """Each client's update; where some cannot be computed together each alone, and
         None for one that fails by itself."""
         try:
-            return list(self._training.updates(start, [self._pupil(k, seed) for k in group], self.run.recipe))
+            return list(self._training.updates(start, [self._pupil(k, seed) for k in group], self.run.local))
         except Exception:  # steered by what a client holds: it must not show
             if len(group) == 1:
                 return [None]
@@ -145,7 +145,7 @@ def rehearse(run: FedAvg, data: Clients) -> None:
         x, y = data.sample(value)
         pupil = Pupil(x.to(start.dtype) if x.is_floating_point() else x, y, 0)
         try:
-            next(iter(local_training(run.model, run.criterion).updates(start, [pupil], run.recipe)))
+            next(iter(local_training(run.model, run.criterion).updates(start, [pupil], run.local)))
         except Exception as error:  # of the model's own code, whatever it raises
             words = f"{type(error).__name__}: {error}"
         else:
@@ -174,7 +174,7 @@ def framed(run: FedAvg, update: Tensor | None, bound: float, rows: int) -> Float
     if run.adaptive is not None:
         flag = run.count_scale(run.multiplier)
         vector = np.append(vector, flag if norm <= bound else -flag)
-    return vector * run.weights.weight(rows)
+    return vector * run.privacy.weights.weight(rows)
 
 
 def unframed(run: FedAvg, total: Floats, bound: float) -> tuple[Floats, float]:

@@ -108,7 +108,7 @@ def readable(data: Any, columns: int) -> NDArray[Any]:
 def _cells(row: Any, columns: int) -> list[float]:
     try:
         cells = np.ravel(np.asarray(row, object)).tolist()
-    except Exception:
+    except Exception:  # this row steers it, and reads as numbers that are none
         cells = []
     return [_cell(value) for value in cells] if len(cells) == columns else [math.nan] * columns
 
@@ -116,7 +116,7 @@ def _cells(row: Any, columns: int) -> list[float]:
 def _cell(value: Any) -> float:
     try:
         return float(value)
-    except Exception:
+    except Exception:  # this value steers it, and reads as no number
         return math.nan
 
 

@@ -164,12 +164,17 @@ def _best(counts: Counts) -> tuple[int, int, float]:
     return int(feature), int(at) + 1, float(gains.max())
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _Counting(PrivateClassifier, PrivateEstimator):
     """Features in equal cells of their public range, classes from a public list."""
 
-    bounds: Any
-    classes: Any
-    bins: int
+    epsilon: float = 1.0
+    delta: float = 0.0
+    bounds: Any = None
+    classes: Sequence[Any] | None = None
+    bins: int = 10
+    account: Account | None = None
+    random_state: int | None = None
 
     def _encoded(self, X: Any, y: Any) -> tuple[Whole, Whole]:
         x, target = self._rows(X, y)
@@ -189,25 +194,6 @@ class PrivateNaiveBayes(_Counting):
     Assumes:   bounds and classes are public.
     Reference: Vaidya, Shafiq, Basu, Hong 2013.
     """
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        bounds: Any = None,
-        classes: Sequence[Any] | None = None,
-        bins: int = 10,
-        account: Account | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.classes = classes
-        self.bins = bins
-        self.account = account
-        self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
         """Charge, then count."""
@@ -233,6 +219,7 @@ class PrivateNaiveBayes(_Counting):
         return self.classes_[at]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateDecisionTree(_Counting):
     """A decision tree whose every level is chosen from noisy counts (`Growth`).
 
@@ -241,26 +228,7 @@ class PrivateDecisionTree(_Counting):
     Reference: Friedman, Schuster 2010.
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        bounds: Any = None,
-        classes: Sequence[Any] | None = None,
-        bins: int = 10,
-        depth: int = 3,
-        account: Account | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.classes = classes
-        self.bins = bins
-        self.depth = depth
-        self.account = account
-        self.random_state = random_state
+    depth: int = 3
 
     def fit(self, X: Any, y: Any) -> Self:
         """Charge, then grow."""

@@ -16,10 +16,9 @@ from deniable import checks
 from deniable.errors import InvalidParameter
 from deniable.learn.bounded import readable
 from deniable.learn.recipes import exact
-from deniable.loss import DiscreteLaplaceNoise, GaussianNoise, Number
+from deniable.loss import Number
 from deniable.loss import exact as fraction
 from deniable.mechanism import Random
-from deniable.units import Unit
 
 LOG = logging.getLogger(__name__)
 NORM = 1 << 12
@@ -60,7 +59,7 @@ class Projection:
 
 
 @dataclass(frozen=True)
-class PrivatePCA:
+class PrivatePCA(exact.NoisySums):
     """The `components` strongest directions of rows of `features` numbers, each row scaled to length 1 first.
 
     Guarantee: `GaussianNoise(noise_multiplier)` for one row added or removed, or ε-DP with `epsilon` in its
@@ -96,19 +95,6 @@ class PrivatePCA:
         if delta == 0:
             return cls(features, components, epsilon=epsilon)
         return cls(features, components, exact.multiplier_for(epsilon, delta))
-
-    @property
-    def loss(self) -> GaussianNoise | DiscreteLaplaceNoise:
-        if self.noise_multiplier is not None:
-            return GaussianNoise(self.noise_multiplier)
-        return exact.laplace_loss(self._l1, self.epsilon or 1)
-
-    @property
-    def unit(self) -> Unit:
-        return Unit.row()
-
-    def error(self, confidence: float = 0.95) -> None:
-        return None
 
     def __call__(self, data: Any, *, rng: Random) -> Projection:
         sums = self.moments(data)

@@ -15,10 +15,9 @@ from deniable import checks
 from deniable.errors import InvalidParameter
 from deniable.learn.bounded import readable
 from deniable.learn.recipes import exact
-from deniable.loss import DiscreteLaplaceNoise, GaussianNoise, Number
+from deniable.loss import Number
 from deniable.loss import exact as fraction
 from deniable.mechanism import Random
-from deniable.units import Unit
 
 NORM = 1 << 20
 """Grid units in half the width of a column's bounds."""
@@ -47,7 +46,7 @@ class Standardizer:
 
 
 @dataclass(frozen=True)
-class PrivateStandardizer:
+class PrivateStandardizer(exact.NoisySums):
     """Mean and deviation of each column, from noisy sums over rows clamped to public
     bounds and a noisy count of the rows.
 
@@ -107,19 +106,6 @@ class PrivateStandardizer:
         if delta == 0:
             return cls(lower, upper, n, epsilon=epsilon)
         return cls(lower, upper, n, exact.multiplier_for(epsilon, delta))
-
-    @property
-    def loss(self) -> GaussianNoise | DiscreteLaplaceNoise:
-        if self.noise_multiplier is not None:
-            return GaussianNoise(self.noise_multiplier)
-        return exact.laplace_loss(self._l1, self.epsilon or 1)
-
-    @property
-    def unit(self) -> Unit:
-        return Unit.row()
-
-    def error(self, confidence: float = 0.95) -> None:
-        return None
 
     def __call__(self, data: Any, *, rng: Random) -> Standardizer:
         sums = self.sums(data)

@@ -28,6 +28,7 @@ from deniable.learn.sgd.outcome import Usable
 from deniable.learn.sgd.sampling import lots
 from deniable.learn.sgd.sampling.fixed_lots import FixedLots
 from deniable.learn.sgd.sampling.lots import Lots
+from deniable.learn.sgd.settings import Learning, Privacy
 from deniable.learn.sgd.tables import (
     AnyFeature,
     ModelShape,
@@ -262,9 +263,9 @@ def check_writable(folder: Path) -> None:
 def _sgd(table: Table, n: int, options: StepOptions, budget: Budget) -> TableTraining:
     run = DPSGD(
         table.model(), cross_entropy, lots=options.lots(n),
-        clip=1.0 if options.clip is None else options.clip,
-        learning_rate=1.0 if options.learning_rate is None else options.learning_rate,
-        epsilon=budget.epsilon, delta=budget.delta, example=([0.0] * table.inputs, 0),
+        privacy=Privacy(budget.epsilon, budget.delta, clip=1.0 if options.clip is None else options.clip),
+        learning=Learning(1.0 if options.learning_rate is None else options.learning_rate),
+        example=([0.0] * table.inputs, 0),
     )  # fmt: skip
     sizes = run.plan.steps, float(run.plan.rate), run.plan.lot
     return TableTraining(table, run, *sizes, table.read, lambda it: (table, it.model), lambda it: it.usable)

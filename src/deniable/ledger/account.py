@@ -340,9 +340,7 @@ class Account(Original):
         self._check_unit(release.unit)
         if release.entry is None:
             raise InvalidParameter("Expected a release that an account paid for. Nothing was kept.")
-        record = Kept.from_loss(
-            key, release.entry, release.loss, delta, release.private, content, release.unit
-        )
+        record = Kept.of(key, release.entry, release.loss, delta, release.private, content, release.unit)
         return releases.keep(self._journal, record, self._names)
 
     def recall(

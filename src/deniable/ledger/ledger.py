@@ -67,7 +67,7 @@ class Ledger(Original):
         try:
             journal = Journal(store, key=key, create=create, clock=clock)
             adopt(journal)
-        except BaseException:
+        except BaseException:  # raised again, before any data is opened
             store.close()
             raise
         return cls(journal, analyst or _user(), on_failure)

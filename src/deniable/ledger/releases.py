@@ -59,7 +59,7 @@ class Kept:
         )
 
     @classmethod
-    def from_loss(
+    def of(
         cls,
         key: str,
         entry: str,

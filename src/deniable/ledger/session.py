@@ -116,7 +116,7 @@ def _used_loss(conversation: Conversation[Any]) -> Loss | None:
     """What the conversation says it used; None, which keeps the whole charge, if it cannot say."""
     try:
         loss = conversation.used
-    except Exception:
+    except Exception:  # rows may steer it: the whole charge stays, which tells nothing
         return None
     return loss if isinstance(loss, Loss) else None
 

@@ -20,8 +20,7 @@ from deniable.mechanisms.grid import clamped_sum
 from deniable.mechanisms.laplace import Laplace, TruncatedGeometric
 from deniable.mechanisms.response import RandomizedResponse, Share
 from deniable.mechanisms.selection.coin import CoinBias
-from deniable.mechanisms.selection.exponential import Exponential, PermuteAndFlip, TopK
-from deniable.mechanisms.selection.noisy_max import NoisyMax
+from deniable.mechanisms.selection.exponential import Exponential, NoisyMax, PermuteAndFlip, TopK
 from deniable.mechanisms.selection.quantile import Quantile
 from deniable.mechanisms.selection.sparse_vector import SparseVector
 from deniable.units import Unit

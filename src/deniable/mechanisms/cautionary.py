@@ -8,6 +8,7 @@ Each states what it gives and not what it claims, so an account that runs one is
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -174,18 +175,9 @@ class PlainMedian:
 
 
 @dataclass(frozen=True)
-class RootlessGaussian:
-    """σ = ln(1.25/δ)·Δ/ε, as printed in some lecture notes: the root and the 2 of √(2·ln(1.25/δ)) are lost.
-
-    Guarantee: that of its σ, which the loss states. At δ = 1e-5 it is 2.4 times the noise of the classical
-               formula, for nothing; above δ = 0.17 it is less, and at ε = 5, δ = 0.3 the truth is δ = 0.68.
-    Assumes:   as `Gaussian`.
-    Error:     as `Gaussian`.
-    Reference: compare Dwork, Roth 2014, Theorem A.1 (valid for ε < 1 only).
-
-    >>> round(float(RootlessGaussian(epsilon=1, delta=1e-5).sigma), 2)
-    11.74
-    """
+class MisprintedGaussian(ABC):
+    """`Gaussian` noise whose σ is read from a formula that somebody printed wrongly. The loss states that σ,
+    not what the formula is said to give."""
 
     epsilon: Number
     delta: Number
@@ -193,11 +185,14 @@ class RootlessGaussian:
     unit: Unit = checks.ROW
 
     def __post_init__(self) -> None:
-        _check_claim(self)
+        object.__setattr__(self, "epsilon", checks.number("epsilon", self.epsilon, above=0))
+        object.__setattr__(self, "delta", checks.number("delta", self.delta, above=0, below=1))
+        object.__setattr__(self, "sensitivity", checks.number("sensitivity", self.sensitivity, above=0))
+        checks.unit(self.unit)
 
     @property
-    def sigma(self) -> float:
-        return math.log(1.25 / self.delta) * float(self.sensitivity) / float(self.epsilon)
+    @abstractmethod
+    def sigma(self) -> float: ...
 
     @property
     def loss(self) -> DiscreteGaussianNoise:
@@ -215,7 +210,26 @@ class RootlessGaussian:
 
 
 @dataclass(frozen=True)
-class MisplacedGaussian:
+class RootlessGaussian(MisprintedGaussian):
+    """σ = ln(1.25/δ)·Δ/ε, as printed in some lecture notes: the root and the 2 of √(2·ln(1.25/δ)) are lost.
+
+    Guarantee: that of its σ, which the loss states. At δ = 1e-5 it is 2.4 times the noise of the classical
+               formula, for nothing; above δ = 0.17 it is less, and at ε = 5, δ = 0.3 the truth is δ = 0.68.
+    Assumes:   as `Gaussian`.
+    Error:     as `Gaussian`.
+    Reference: compare Dwork, Roth 2014, Theorem A.1 (valid for ε < 1 only).
+
+    >>> round(float(RootlessGaussian(epsilon=1, delta=1e-5).sigma), 2)
+    11.74
+    """
+
+    @property
+    def sigma(self) -> float:
+        return math.log(1.25 / self.delta) * float(self.sensitivity) / float(self.epsilon)
+
+
+@dataclass(frozen=True)
+class MisplacedGaussian(MisprintedGaussian):
     """σ = √(2·ln(1.25)/δ)·Δ/ε, as printed in some lecture notes: δ has slipped out of the logarithm.
 
     Guarantee: that of its σ, which the loss states. At δ = 1e-5 it is 44 times the noise of the classical
@@ -228,35 +242,6 @@ class MisplacedGaussian:
     211.26
     """
 
-    epsilon: Number
-    delta: Number
-    sensitivity: Number = 1
-    unit: Unit = checks.ROW
-
-    def __post_init__(self) -> None:
-        _check_claim(self)
-
     @property
     def sigma(self) -> float:
         return math.sqrt(2 * math.log(1.25) / self.delta) * float(self.sensitivity) / float(self.epsilon)
-
-    @property
-    def loss(self) -> DiscreteGaussianNoise:
-        return self._noise.loss
-
-    def error(self, confidence: float = 0.95) -> Error:
-        return self._noise.error(confidence)
-
-    def __call__(self, data: Any, *, rng: Random) -> int:
-        return int(self._noise(data, rng=rng))
-
-    @property
-    def _noise(self) -> Gaussian:
-        return Gaussian(self.sigma, self.sensitivity, unit=self.unit)
-
-
-def _check_claim(gaussian: Any) -> None:
-    object.__setattr__(gaussian, "epsilon", checks.number("epsilon", gaussian.epsilon, above=0))
-    object.__setattr__(gaussian, "delta", checks.number("delta", gaussian.delta, above=0, below=1))
-    object.__setattr__(gaussian, "sensitivity", checks.number("sensitivity", gaussian.sensitivity, above=0))
-    checks.unit(gaussian.unit)

@@ -11,7 +11,7 @@ from deniable.guarantee import Budget
 from deniable.loss import DiscreteGaussianNoise, GaussianNoise, Number, exact
 from deniable.mechanisms import grid
 from deniable.mechanisms.integer_noise import Family, IntegerNoise, gaussian
-from deniable.mechanisms.shape import GridShape, NumberMechanism, chosen, largest_scale
+from deniable.mechanisms.shape import NumberMechanism, chosen
 from deniable.units import Unit
 
 _BITS = 13
@@ -40,6 +40,8 @@ class Gaussian(NumberMechanism):
     3.74
     """
 
+    FAMILY = Family.GAUSSIAN
+
     sigma: Number
     sensitivity: Number = 1
     dimension: int | None = None
@@ -47,12 +49,7 @@ class Gaussian(NumberMechanism):
     unit: Unit = checks.ROW
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", checks.number("sigma", self.sigma, above=0))
-        object.__setattr__(self, "sensitivity", checks.number("sensitivity", self.sensitivity, above=0))
-        object.__setattr__(self, "dimension", self.shape.dimension)
-        object.__setattr__(self, "granularity", self.shape.granularity)
-        checks.unit(self.unit)
-        self.shape.units("sigma", self.sigma)
+        self._check("sigma", self.sigma)
 
     @classmethod
     def for_budget(
@@ -83,27 +80,6 @@ class Gaussian(NumberMechanism):
         )
         return replace(template, sigma=template.shape.measured(sigma))
 
-    @classmethod
-    def for_error(
-        cls,
-        tolerance: Number,
-        confidence: float,
-        sensitivity: Number = 1,
-        *,
-        dimension: int | None = None,
-        real: bool = False,
-        granularity: Number | None = None,
-        unit: Unit = checks.ROW,
-    ) -> Gaussian:
-        """The most noise whose error, in any coordinate, reaches `tolerance` with
-        probability at most 1 − confidence.
-
-        >>> round(Gaussian.for_error(tolerance=10, confidence=0.95).sigma, 2)
-        4.86
-        """
-        sigma, g = largest_scale(Family.GAUSSIAN, tolerance, confidence, dimension, granularity, real)
-        return cls(sigma, sensitivity, dimension, g, unit)
-
     @cached_property
     def noise(self) -> IntegerNoise:
         shape, has_grid = self.shape, self.granularity is not None
@@ -113,7 +89,3 @@ class Gaussian(NumberMechanism):
     @property
     def loss(self) -> DiscreteGaussianNoise:
         return cast(DiscreteGaussianNoise, self.noise.loss)
-
-    @cached_property
-    def shape(self) -> GridShape:
-        return GridShape(self.dimension, self.granularity)

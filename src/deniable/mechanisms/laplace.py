@@ -13,7 +13,7 @@ from deniable.loss import DiscreteLaplaceNoise, Number, exact
 from deniable.mechanism import Error, Random
 from deniable.mechanisms import grid
 from deniable.mechanisms.integer_noise import Family, IntegerNoise, laplace
-from deniable.mechanisms.shape import GridShape, NumberMechanism, chosen, largest_scale
+from deniable.mechanisms.shape import NumberMechanism, chosen
 from deniable.numbers import plain
 from deniable.units import Unit
 
@@ -45,6 +45,8 @@ class Laplace(NumberMechanism):
     ± 30 with probability 0.95
     """
 
+    FAMILY = Family.LAPLACE
+
     scale: Number
     sensitivity: Number = 1
     dimension: int | None = None
@@ -52,12 +54,13 @@ class Laplace(NumberMechanism):
     unit: Unit = checks.ROW
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", checks.number("scale", self.scale, above=0))
-        object.__setattr__(self, "sensitivity", _sensitivity(self.sensitivity, self.granularity))
-        object.__setattr__(self, "dimension", self.shape.dimension)
-        object.__setattr__(self, "granularity", self.shape.granularity)
-        checks.unit(self.unit)
-        self.shape.units("scale", self.scale)
+        self._check("scale", self.scale)
+
+    def _check_sensitivity(self) -> Number:
+        """Whole numbers have a whole L1 sensitivity, reals any positive one."""
+        if self.granularity is None:
+            return checks.whole("sensitivity", self.sensitivity, at_least=1)
+        return super()._check_sensitivity()
 
     @classmethod
     def for_budget(
@@ -82,31 +85,6 @@ class Laplace(NumberMechanism):
         template = cls(1 if g is None else g, sensitivity, dimension, g, unit)
         return replace(template, scale=plain(template.loss.sensitivity * template.shape.step / eps))
 
-    @classmethod
-    def for_error(
-        cls,
-        tolerance: Number,
-        confidence: float,
-        sensitivity: Number = 1,
-        *,
-        dimension: int | None = None,
-        real: bool = False,
-        granularity: Number | None = None,
-        unit: Unit = checks.ROW,
-    ) -> Laplace:
-        """The least ε whose error, in any coordinate, reaches `tolerance` with
-        probability at most 1 − confidence.
-
-        An error of 10 or more with probability 1e-5 needs ε = 1.1513 of continuous noise, and 1.1941 of
-        integer noise, whose tail 2aⁿ/(1 + a) includes n itself:
-
-        >>> scale = Laplace.for_error(tolerance=10, confidence=1 - 1e-5).scale
-        >>> round(1 / scale, 4)
-        1.1941
-        """
-        scale, g = largest_scale(Family.LAPLACE, tolerance, confidence, dimension, granularity, real)
-        return cls(scale, sensitivity, dimension, g, unit)
-
     @cached_property
     def noise(self) -> IntegerNoise:
         shape, has_grid = self.shape, self.granularity is not None
@@ -116,10 +94,6 @@ class Laplace(NumberMechanism):
     @property
     def loss(self) -> DiscreteLaplaceNoise:
         return cast(DiscreteLaplaceNoise, self.noise.loss)
-
-    @cached_property
-    def shape(self) -> GridShape:
-        return GridShape(self.dimension, self.granularity)
 
 
 @dataclass(frozen=True)
@@ -180,10 +154,3 @@ class TruncatedGeometric:
     @cached_property
     def _inner(self) -> Laplace:
         return Laplace(self.scale, self.sensitivity, unit=self.unit)
-
-
-def _sensitivity(value: Number, granularity: Number | None) -> Number:
-    """Whole numbers have a whole sensitivity, reals any positive one."""
-    if granularity is None:
-        return checks.whole("sensitivity", value, at_least=1)
-    return checks.number("sensitivity", value, above=0)

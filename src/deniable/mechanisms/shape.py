@@ -6,7 +6,8 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from deniable import checks
 from deniable.errors import InvalidParameter
@@ -15,6 +16,7 @@ from deniable.mechanism import Error, Random
 from deniable.mechanisms import grid, tails
 from deniable.mechanisms.integer_noise import Family, IntegerNoise, tail
 from deniable.numbers import plain
+from deniable.units import Unit
 
 
 @dataclass(frozen=True)
@@ -100,16 +102,74 @@ class GridShape:
 
 class NumberMechanism(ABC):
     """What `Laplace` and `Gaussian` are: integer noise on one number or a vector. They
-    say which noise and which shape."""
+    say which noise, and what they call its width."""
+
+    FAMILY: ClassVar[Family]
+    sensitivity: Number
+    dimension: int | None
+    granularity: Number | None
+    unit: Unit
+
+    if TYPE_CHECKING:  # their fields make it, in this order
+
+        def __init__(
+            self,
+            width: Number,
+            sensitivity: Number = 1,
+            dimension: int | None = None,
+            granularity: Number | None = None,
+            unit: Unit = checks.ROW,
+        ) -> None: ...
+
+    def _check(self, name: str, given: Number) -> None:
+        """Set the fields as they were checked; `name` is what the width of the noise is called."""
+        width = checks.number(name, given, above=0)
+        object.__setattr__(self, name, width)
+        object.__setattr__(self, "sensitivity", self._check_sensitivity())
+        object.__setattr__(self, "dimension", self.shape.dimension)
+        object.__setattr__(self, "granularity", self.shape.granularity)
+        checks.unit(self.unit)
+        self.shape.units(name, width)
+
+    def _check_sensitivity(self) -> Number:
+        return checks.number("sensitivity", self.sensitivity, above=0)
+
+    @classmethod
+    def for_error(
+        cls,
+        tolerance: Number,
+        confidence: float,
+        sensitivity: Number = 1,
+        *,
+        dimension: int | None = None,
+        real: bool = False,
+        granularity: Number | None = None,
+        unit: Unit = checks.ROW,
+    ) -> Self:
+        """The most noise, so the least ε, whose error, in any coordinate, reaches `tolerance` with
+        probability at most 1 − confidence.
+
+        An error of 10 or more with probability 1e-5 needs ε = 1.1513 of continuous Laplace noise, and 1.1941
+        of integer noise, whose tail 2aⁿ/(1 + a) includes n itself:
+
+        >>> from deniable.mechanisms import Gaussian, Laplace
+        >>> scale = Laplace.for_error(tolerance=10, confidence=1 - 1e-5).scale
+        >>> round(1 / scale, 4)
+        1.1941
+        >>> round(Gaussian.for_error(tolerance=10, confidence=0.95).sigma, 2)
+        4.86
+        """
+        width, g = largest_scale(cls.FAMILY, tolerance, confidence, dimension, granularity, real)
+        return cls(width, sensitivity, dimension, g, unit)
 
     @property
     @abstractmethod
     def noise(self) -> IntegerNoise:
         """In grid units."""
 
-    @property
-    @abstractmethod
-    def shape(self) -> GridShape: ...
+    @cached_property
+    def shape(self) -> GridShape:
+        return GridShape(self.dimension, self.granularity)
 
     def error(self, confidence: float = 0.95) -> Error:
         """Of the one number, or of the worst coordinate."""

@@ -115,7 +115,7 @@ class Pending:
         """A request that was paid, by whatever is now the last of the budget, is told as paid, and not as
         refused."""
         try:
-            return reply.given()
+            return reply.give()
         except BudgetExceeded:
             entry = self._ledger.paid(self._key)
             if entry is None:

@@ -9,6 +9,8 @@ look.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 
@@ -236,12 +238,8 @@ class Service(Original):
         main_curator = self.shelf.curator(name)
         if caller.name == main_curator.account.owner and caller.may(Right.MANAGE):
             return main_curator
-        try:
+        with self._hide_missing():
             return self.shelf.part(name, main_curator, caller.name)
-        except LedgerError as error:
-            if type(error) is not LedgerError:
-                raise
-            raise NotFound(UNKNOWN) from None
 
     def preview(self, caller: Caller, name: str, question: Question) -> Preview:
         self.throttle.hit("previews", caller.name)
@@ -316,15 +314,23 @@ class Service(Original):
         return self._part(name, analyst, caller.name)
 
     def _part(self, name: str, analyst: str, caller: str) -> Account:
-        try:
+        with self._hide_missing():
             account = self.ledger.account(names.part(name, analyst), analyst=caller)
-        except LedgerError as error:
-            if type(error) is not LedgerError:
-                raise
-            raise NotFound(UNKNOWN) from None
         if account.parent != name:
             raise NotFound(UNKNOWN)
         return account
+
+    @contextmanager
+    def _hide_missing(self) -> Iterator[None]:
+        """An account that is not there is told as a data set that nobody granted; a ledger that cannot be read
+        is told as that."""
+        try:
+            yield
+        except LedgerError as error:
+            if type(error) is not LedgerError:
+                raise
+            self.ledger.head()
+            raise NotFound(UNKNOWN) from None
 
     def _has_part(self, name: str, analyst: str) -> bool:
         try:

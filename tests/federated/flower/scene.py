@@ -17,6 +17,7 @@ from torch import nn
 from deniable.federated import Central, Clients, Device, FedAvg, Shared, agreed, iid
 from deniable.federated.devices.relay import Relay
 from deniable.federated.secure_sum import Adversary, Agreement
+from tests.federated.runs import run_of
 
 DEVICES = 4
 ROUNDS = 3
@@ -40,7 +41,7 @@ def federated(shared: bool) -> FedAvg:
     # Four devices, of which one goes: against a lying server three shares would be needed, and two are left.
     secure = Shared(3.0, bits=32, least=LEAST, participations=ROUNDS, adversary=Adversary.CURIOUS)
     noise = secure if shared else Central(2.0)
-    return FedAvg(
+    return run_of(
         nn.Linear(4, 2),
         nn.CrossEntropyLoss(),
         clients=DEVICES,

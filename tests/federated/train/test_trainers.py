@@ -11,9 +11,10 @@ import torch
 from torch import nn
 
 from deniable.errors import InvalidParameter
-from deniable.federated import Central, FedAvg, iid, simulate
+from deniable.federated import Central, iid, simulate
 from deniable.federated.train import LocalRecipe, Pupil, Trainers, local_training, parameters_of
 from deniable.federated.train.recipe import flat
+from tests.federated.runs import run_of
 
 CRITERION, RECIPE = nn.CrossEntropyLoss(), LocalRecipe(2, 5, 0.1)
 
@@ -60,6 +61,6 @@ def test_a_simulation_does_not_depend_on_its_workers() -> None:
 
 def test_what_cannot_travel_is_refused_before_anything_runs() -> None:
     with pytest.raises(InvalidParameter, match="can be pickled"):
-        FedAvg(model(), lambda x, y: CRITERION(x, y), noise=Central(1.0), workers=2)
+        run_of(model(), lambda x, y: CRITERION(x, y), noise=Central(1.0), workers=2)
     with pytest.raises(InvalidParameter, match="workers"):
-        FedAvg(model(), CRITERION, noise=Central(1.0), workers=0)
+        run_of(model(), CRITERION, noise=Central(1.0), workers=0)

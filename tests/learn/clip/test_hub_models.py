@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import peft
 import pytest
 import torch
 import transformers as hub
@@ -13,6 +12,9 @@ from torch import Tensor, nn
 
 from deniable.learn.clip import BatchLoss, PerExample
 from deniable.learn.clip.objective import objective
+from tests.running.lazy import Lazy
+
+peft = Lazy("peft")
 
 ROWS, CLIP = 4, 0.5
 torch.manual_seed(0)

@@ -19,7 +19,7 @@ from deniable.learn.clip.passes import Task, closed
 from deniable.learn.clip.trials.trial import same_alone, still_alone
 from deniable.learn.sgd import DPSGD
 from tests.learn.clip.naive import assert_exact
-from tests.learn.sgd.runs import trainer
+from tests.learn.sgd.runs import run_of, trainer
 
 ROWS, FEATURES = 120, 6
 
@@ -35,7 +35,7 @@ def data(first: float | None = None) -> tuple[Tensor, Tensor]:
 def influence(model: nn.Module, criterion: Any = None, first: float | None = None, before: int = 0) -> float:
     """How far the sum of clipped gradients moves without the first row, over the clip."""
     x, y = data(first)
-    run = DPSGD(
+    run = DPSGD.from_keywords(
         model,
         criterion or nn.CrossEntropyLoss(),
         n=10 * ROWS,
@@ -180,7 +180,7 @@ def test_rows_one_by_one_do_not_see_the_row_before() -> None:
             return super().forward(x)
 
     model = Turning(10, "list")
-    run = DPSGD(
+    run = run_of(
         model,
         nn.CrossEntropyLoss(),
         n=1200,
@@ -307,7 +307,7 @@ def test_a_model_that_mixes_after_a_step_is_tried_and_goes_one_by_one(is_tried: 
             return out
 
     x, y = data()
-    run = DPSGD(
+    run = DPSGD.from_keywords(
         Waiting(), nn.CrossEntropyLoss(), n=ROWS, lot=ROWS, steps=9, noise_multiplier=1.0, learning_rate=1e-3
     )
     run.check((x, y))

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from deniable.learn.sgd import DPSGD
 from deniable.learn.sgd.training.trainer import Trainer, shown
 from deniable.randomness import SeededRandom
+from tests.learn.sgd.runs import run_of
 
 NAME = "far"
 
@@ -171,7 +171,7 @@ def trained(model: nn.Module, data: tuple[Tensor, Tensor], **options: Any) -> li
         "noise_multiplier": 0.5,
         "progress": False,
     }
-    run = DPSGD(model, nn.CrossEntropyLoss(), **settings, **options)
+    run = run_of(model, nn.CrossEntropyLoss(), **settings, **options)
     run.check(data)
     assert all("alone" not in way.run.__name__ for way in run.checked.ways.values())
     trainer = Trainer.fresh(run, SeededRandom(5))

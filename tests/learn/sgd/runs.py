@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from deniable.guarantee import Budget
-from deniable.learn.sgd import DPSGD
+from deniable.learn.sgd import DPSGD, Execution, Learning, Lots, Privacy
 from deniable.learn.sgd.training.trainer import Trainer
 from deniable.ledger import Account, Filter, Ledger
 from deniable.randomness import SeededRandom
@@ -41,7 +42,17 @@ def small(model: nn.Module | None = None, criterion: Any = None, **given: Any) -
         "noise_multiplier": 1.0,
     } | given
     named = {name: value for name, value in parameters.items() if value is not None}
-    return DPSGD(model or linear(), criterion or nn.CrossEntropyLoss(), **named)
+    return run_of(model or linear(), criterion or nn.CrossEntropyLoss(), **named)
+
+
+def run_of(model: nn.Module, criterion: Any, **terms: Any) -> DPSGD:
+    """A run whose values have these fields, as tests vary them."""
+    kinds: dict[str, type] = {"lots": Lots, "privacy": Privacy, "learning": Learning, "how": Execution}
+    for name, kind in kinds.items():
+        if name not in terms:
+            own = [field.name for field in fields(kind) if field.name in terms]
+            terms[name] = kind(**{field: terms.pop(field) for field in own})
+    return DPSGD(model, criterion, **terms)
 
 
 class Identity(nn.Module):

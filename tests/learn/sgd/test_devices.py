@@ -16,6 +16,7 @@ from deniable.learn.sgd import DPSGD
 from deniable.learn.sgd.training.trainer import Trainer
 from deniable.randomness import SeededRandom
 from tests.learn.clip import models
+from tests.learn.sgd.runs import run_of
 
 
 def test_a_run_on_an_accelerator_is_the_run_on_the_cpu() -> None:
@@ -29,16 +30,16 @@ def test_a_run_on_an_accelerator_is_the_run_on_the_cpu() -> None:
     assert last == "mixed"
 
 
-def run_of(model: nn.Module, **options: Any) -> DPSGD:
+def run_on(model: nn.Module, **options: Any) -> DPSGD:
     settings = {"n": 20, "lot": 5, "steps": 2, "learning_rate": 0.1, "noise_multiplier": 1.0}
-    return DPSGD(model, nn.CrossEntropyLoss(), **settings, **options)
+    return run_of(model, nn.CrossEntropyLoss(), **settings, **options)
 
 
 def test_a_device_that_is_not_there_is_refused_before_the_charge() -> None:
     with pytest.raises(InvalidParameter, match="a device that is there"):
-        run_of(nn.Linear(5, 3), device="cuda")
+        run_on(nn.Linear(5, 3), device="cuda")
     with pytest.raises(InvalidParameter, match="on one device, got meta"):
-        run_of(nn.Linear(5, 3, device="meta"))
+        run_on(nn.Linear(5, 3, device="meta"))
 
 
 SHAPES: list[tuple[nn.Module, tuple[int, ...], bool]] = [
@@ -91,7 +92,7 @@ def test_models_in_bfloat16_have_closed_forms_near_those_in_single_precision(
 
 def test_a_run_in_bfloat16_adds_its_noise_in_single_precision() -> None:
     model, x, y = narrow(nn.Sequential(nn.Linear(40, 30), nn.ReLU(), nn.Linear(30, 3)), (40,), False, 20)
-    run = run_of(model)
+    run = run_on(model)
     run.check((x, y))
     trainer = Trainer.fresh(run, SeededRandom(3))
     released = trainer.step(trainer.draw(run.rows((x, y))))

@@ -405,7 +405,15 @@ def test_values_and_keywords_make_one_run() -> None:
         privacy=Privacy(noise_multiplier=1.0, clip=1.0),
         learning=Learning(learning_rate=0.5),
     )
-    assert small(net, criterion) == whole
+    door = DPSGD.from_keywords(
+        net, criterion, n=300, lot=60, steps=5, noise_multiplier=1.0, clip=1.0, learning_rate=0.5
+    )
+    assert small(net, criterion) == whole == door
+
+
+def test_a_field_of_a_value_is_refused_with_the_value() -> None:
+    with pytest.raises(TypeError, match=r"DPSGD has no argument lot. Here it is Lots\(lot=…\)"):
+        DPSGD(model(), nn.CrossEntropyLoss(), lot=60)  # type: ignore[call-arg]
 
 
 def test_the_same_seed_gives_the_same_model() -> None:
@@ -426,7 +434,7 @@ def test_a_run_is_an_immutable_value() -> None:
 
 def test_an_account_pays_for_a_run_and_a_learned_model_comes_out() -> None:
     x, y = problem(3000)
-    run = DPSGD(
+    run = DPSGD.from_keywords(
         model(),
         nn.CrossEntropyLoss(),
         n=3000,
@@ -485,8 +493,8 @@ def test_another_unit_is_refused() -> None:
         ({"epsilon": 0.5, "delta": 1e-5}, "is too small for 5 steps with a noise multiplier of 1: they cost ε ="),
         ({"noise_schedule": ()}, "Expected 1 to 5 factors in noise_schedule, got 0"),
         ({"noise_schedule": (1, -1)}, "Expected noise_schedule=-1"),
-        ({"lots": Lots(n=3, lot=1, steps=1)}, "Expected lots= or the keywords that make one, not both"),
-        ({"how": 3}, "Expected how to be a Execution, got int"),
+        ({"how": 3}, "Expected how to be of the class Execution, got int"),
+        ({"n": None, "lot": None, "steps": None, "lots": 3}, "Expected lots to be of the class Lots or FixedLots"),
         ({"learning_rate": -1.0}, "Expected learning_rate=-1"),
         ({"learning_rate": lambda step: 3.0 - step}, "Expected a learning rate in .*, got -1 at step 4"),
         ({"optimizer": lambda ps: torch.optim.SGD(ps, lr=-1.0)}, "makes an optimizer from parameters alone"),

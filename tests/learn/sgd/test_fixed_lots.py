@@ -30,8 +30,7 @@ from deniable.learn.sgd import (
     resume,
     train,
 )
-from deniable.learn.sgd.correlated import CorrelatedNoise
-from deniable.learn.sgd.noise import COUNTED, gaussians
+from deniable.learn.sgd.noise import COUNTED, CorrelatedNoise, gaussians
 from deniable.learn.sgd.training.trainer import Trainer
 from deniable.learn.table_training import LotDraw, StepOptions
 from deniable.ledger import Filter, Ledger

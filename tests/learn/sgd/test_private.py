@@ -14,7 +14,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from deniable.errors import BudgetExceeded, DataError, InvalidParameter, InvalidQuery, LedgerError
 from deniable.guarantee import Budget
-from deniable.learn.sgd import DPSGD, make_private
+from deniable.learn.sgd import make_private
 from deniable.learn.sgd.training.private import check_optimizer
 from deniable.learn.sgd.training.steps import Ask, TrainingSteps
 from deniable.learn.sgd.training.trainer import Trainer
@@ -22,7 +22,7 @@ from deniable.ledger import Account, EntryKind, Filter, Ledger
 from deniable.mechanism import Interactive
 from deniable.randomness import SeededRandom
 from deniable.units import Unit
-from tests.learn.sgd.runs import linear, problem, small
+from tests.learn.sgd.runs import linear, problem, run_of, small
 from tests.learn.sgd.test_rows import GOOD, Listed
 
 X, Y = problem(2000)
@@ -38,7 +38,7 @@ def account() -> Iterator[Account]:
 def private(account: Account, data: Any = (X, Y), net: nn.Module | None = None, **given: Any) -> Any:
     net = linear() if net is None else net
     optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
-    run = DPSGD(net, nn.CrossEntropyLoss(), **(STEPS | given))
+    run = run_of(net, nn.CrossEntropyLoss(), **(STEPS | given))
     return make_private(run, optimizer, data, account=account)
 
 
@@ -404,7 +404,7 @@ def test_a_hook_before_the_optimiser_s_step_is_refused(account: Account) -> None
     optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
     optimizer.register_step_pre_hook(lambda *_: None)
     with pytest.raises(InvalidParameter, match="Nothing was run"):
-        check_optimizer(DPSGD(net, nn.CrossEntropyLoss(), **STEPS), optimizer)
+        check_optimizer(run_of(net, nn.CrossEntropyLoss(), **STEPS), optimizer)
 
 
 def test_a_frozen_batch_norm_is_no_obstacle(account: Account) -> None:

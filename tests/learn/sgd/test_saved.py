@@ -89,26 +89,25 @@ def test_a_killed_run_goes_on_after_the_ledgers_number(url: str, account: Accoun
     folder, entry = tmp_path / "run", ""
     victim = multiprocessing.get_context("spawn").Process(target=train_until_killed, args=(url, str(folder)))
     victim.start()
-    patience = time.monotonic() + 1800
-    while victim.is_alive() and time.monotonic() < patience:
+    while victim.is_alive():
         opened = [one for one in account.history() if one.kind is EntryKind.OPEN]
         entry = str(Head(opened[0].seq, opened[0].mac)) if opened else ""
-        if entry and account.begun(entry) >= 30 and (folder / "state.pt").exists():
+        if entry and account.begun(entry) >= 33 and (folder / "state.pt").exists():
             break
-        time.sleep(0.005)
+        time.sleep(0.05)
     os.kill(victim.pid or 0, signal.SIGKILL)
     victim.join(600)
     assert victim.exitcode == -signal.SIGKILL
 
     begun, saved = account.begun(entry), torch.load(folder / "state.pt", weights_only=True)["step"]
-    assert 30 <= begun < 400
+    assert 33 <= begun < 60
     assert begun - 7 <= saved <= begun
     spent = account.spent()
     release = resume(long_run(), (X, Y), account=account, checkpoint=folder, every=7)
     assert account.spent() == spent  # charged once, in full
-    assert release.value.steps == 400
+    assert release.value.steps == 60
     assert (
-        len(release.value.history.learning_rate) == saved + 400 - begun
+        len(release.value.history.learning_rate) == saved + 60 - begun
     )  # lost steps are spent, not taken again
     kinds = [one.kind for one in account.history() if one.kind is not EntryKind.BEGIN]
     assert kinds == [EntryKind.CREATE, EntryKind.OPEN, EntryKind.SETTLE]

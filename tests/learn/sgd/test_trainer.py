@@ -14,6 +14,7 @@ from deniable.learn.clip import Batch, Clipped, PerExample
 from deniable.learn.sgd import DPSGD, BatchLoss
 from deniable.learn.sgd.training.trainer import Trainer, shown
 from deniable.randomness import SeededRandom
+from tests.learn.sgd.runs import run_of
 
 
 class Picky(PerExample):
@@ -26,7 +27,7 @@ class Picky(PerExample):
 
 
 def _run() -> DPSGD:
-    return DPSGD(
+    return DPSGD.from_keywords(
         nn.Linear(2, 2),
         nn.CrossEntropyLoss(),
         n=100,
@@ -80,7 +81,7 @@ def _sizes(length: int, **given: Any) -> tuple[set[int], set[int]]:
         of_views.append(len(x))
         return x
 
-    run = DPSGD(
+    run = run_of(
         AnyLength(of_model), nn.CrossEntropyLoss(), n=100, lot=10, steps=1, learning_rate=0.1,
         noise_multiplier=1.0, augment=augment, **given,
     )  # fmt: skip
@@ -106,7 +107,7 @@ def test_a_warning_that_a_row_calls_forth_is_not_shown(recwarn: pytest.WarningsR
             warnings.warn("a row of sevens", stacklevel=1)
         return model(batch[0]).square().sum(1)
 
-    run = DPSGD(
+    run = DPSGD.from_keywords(
         nn.Linear(2, 2), BatchLoss(losses), n=9, lot=9, steps=1, learning_rate=0.1, noise_multiplier=1.0
     )
     Trainer.fresh(run, SeededRandom(0)).clipped([Batch((torch.full((9, 2), 7.0), torch.zeros(9)))])

@@ -19,7 +19,7 @@ from deniable.learn.sgd.training.trainer import Trainer
 from deniable.ledger import Account, Ledger, Status
 from deniable.randomness import SeededRandom
 from deniable.units import Unit
-from tests.learn.sgd.runs import CLASSES, FEATURES, problem
+from tests.learn.sgd.runs import CLASSES, FEATURES, problem, run_of
 
 X, Y = problem(600)
 
@@ -49,7 +49,7 @@ def _run(model: nn.Module, **given: Any) -> DPSGD:
         "learning_rate": 1.0,
         "noise_multiplier": 1.0,
     } | given
-    return DPSGD(model, nn.CrossEntropyLoss(), **settings)
+    return run_of(model, nn.CrossEntropyLoss(), **settings)
 
 
 def _by_run(model: nn.Module, own: Account) -> tuple[nn.Module, float]:

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 
 from deniable.errors import DataError
 from deniable.guarantee import Budget
-from deniable.learn.sgd import DPSGD, Lots, Privacy, Users
+from deniable.learn.sgd import DPSGD, Learning, Lots, Privacy, Users
 from deniable.learn.sgd.data.rows import TensorRows
 from deniable.learn.sgd.data.users import sizes
 from deniable.ledger import Ledger
@@ -238,7 +238,11 @@ def test_an_account_of_people_trains() -> None:
     net = linear()
     privacy = Privacy(epsilon=8, delta=1e-5, unit=UNIT)
     run = DPSGD(
-        net, nn.CrossEntropyLoss(), lots=Lots(n=200, lot=40, steps=20), privacy=privacy, learning_rate=0.5
+        net,
+        nn.CrossEntropyLoss(),
+        lots=Lots(n=200, lot=40, steps=20),
+        privacy=privacy,
+        learning=Learning(learning_rate=0.5),
     )
     with Ledger.open("sqlite://") as ledger:
         account = ledger.create("people", UNIT, limit=Budget(9, 1e-4))

@@ -13,7 +13,7 @@ from deniable.accounting import epsilon
 from deniable.errors import InvalidParameter
 from deniable.loss import BoundedRange, Pure, Repeated
 from deniable.mechanisms import Exponential, NoisyMax, PermuteAndFlip, TopK, tails
-from deniable.mechanisms.selection import exponential, noisy_max
+from deniable.mechanisms.selection import exponential
 from deniable.mechanisms.selection.exponential import RESOLUTION
 from deniable.randomness import SeededRandom
 from deniable.units import Unit
@@ -87,7 +87,7 @@ def test_permute_and_flip_draws_its_law(monotone: bool) -> None:
 
 
 def test_noisy_max_draws_its_law_with_ties_in_plenty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noisy_max, "RESOLUTION", 1)
+    monkeypatch.setattr(exponential, "RESOLUTION", 1)
     m, rng, scores = NoisyMax(NAMES, 2), SeededRandom(3), [0, 1, 1]
     draws = [m(scores, rng=rng) for _ in range(5_000)]
     assert follows(draws, noisy_max_law(scores, scale=1))
@@ -185,7 +185,7 @@ def test_scores_move_by_one_resolution_at_most_whatever_the_sensitivity() -> Non
     for sensitivity in (1, 3, 0.7, Fraction(22, 7)):
         for x in (0.3, 1.7, -2.49):
             a, b = (
-                exponential._scores([y], ("x",), sensitivity)[0]
+                Exponential(("x",), 1, sensitivity).read_scores([y])[0]
                 for y in (Fraction(x), Fraction(x) + Fraction(str(sensitivity)))
             )
             assert b - a == exponential.RESOLUTION
@@ -215,4 +215,4 @@ def test_top_k_names_no_more_than_there_are() -> None:
 def test_noisy_max_error_is_twice_the_largest_noise() -> None:
     m, scale = NoisyMax(NAMES, 1), Fraction(2 * RESOLUTION)
     t = tails.quantile(lambda n: tails.laplace_tail(scale, n), tails.per_coordinate(Fraction(1, 20), 3), 1.0)
-    assert m.error(0.95).within == float((2 * t + 1) * m._grid)
+    assert m.error(0.95).within == float((2 * t + 1) * m.score_unit)

@@ -137,6 +137,22 @@ def test_a_service_without_its_ledger_or_state_is_alive_and_not_ready(
     assert get("/v1/ready").status_code == 200
 
 
+def test_a_question_without_the_ledger_is_not_told_that_its_data_set_is_unknown(
+    broken: Hospital, tmp_path: Path
+) -> None:
+    body = {"sql": COUNT, "epsilon": 0.1}
+    with broken.api("ada") as analyst:
+        assert analyst.post("/v1/datasets/nowhere/queries", json=body).status_code == 404
+        files = list((tmp_path / "state").glob("privacy.db*"))
+        for path in files:
+            path.rename(tmp_path / path.name)
+        said = analyst.post("/v1/datasets/visits/queries", json=body)
+        for path in files:
+            (tmp_path / path.name).rename(path)
+    assert files
+    assert (said.status_code, str(tmp_path) in said.text) == (503, False)
+
+
 class Unreadable:
     """A ledger whose database has gone away: what it raises is what a real one raises then."""
 

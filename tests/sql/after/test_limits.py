@@ -14,6 +14,7 @@ from deniable.errors import InvalidQuery
 from deniable.server.after.pool import Pool
 from deniable.sql.after.afterwards import Afterwards
 from deniable.sql.after.arithmetic import MOST_IN_ENDS, NodeAllowance, TooLong
+from deniable.sql.after.closed.connection import Closed
 from deniable.sql.after.closed.runs import RunClosed, run_here, with_distinct_names
 from deniable.sql.after.release import ReleasedBlock
 from deniable.sql.after.split import split_query
@@ -76,6 +77,14 @@ def test_queries_in_one_another_end_by_the_space_for_all() -> None:
     assert reaches(f"{T} SELECT {nested} AS x FROM t") in (None, [False])
     with pytest.raises(TooLong):
         NodeAllowance(3).take(asked(f"{T} SELECT n FROM t").tree)
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT 1; SELECT 2", "CREATE TABLE x AS SELECT 1; SELECT 2", "", "SET threads = 9"]
+)
+def test_the_closed_connection_answers_one_select_and_nothing_beside_it(text: str) -> None:
+    with Closed({}) as connection, pytest.raises(InvalidQuery, match="is not one SELECT"):
+        connection.answer(text)
 
 
 # ------------------------------------------------------------------------------------------------------ all bombs

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from deniable.curator import Curator
-from deniable.curator.answers import blocks
-from deniable.curator.answers.blocks import BlocksKept
+from deniable.curator.answers import kept as kept_texts
+from deniable.curator.answers.kept import KeptText
 from deniable.datasets.people import DIAGNOSES
 from deniable.datasets.visits import visits
 from deniable.errors import BudgetExceeded
@@ -24,8 +24,14 @@ from deniable.ledger.releases import Kept
 from deniable.loss import exact
 from deniable.randomness import SeededRandom
 from deniable.sql.after.canonical import OwnBlock, own_block
-from deniable.sql.after.release import ReleasedBlock, block_of_run, block_plan, released_block
-from deniable.sql.after.released_run import ReleasedRun, serves
+from deniable.sql.after.release import (
+    ReleasedBlock,
+    ReleasedRun,
+    block_of_run,
+    block_plan,
+    released_block,
+    run_serves,
+)
 from deniable.sql.after.split import split_query
 from deniable.sql.arrays import unpack_table
 from deniable.sql.engines import Engine
@@ -108,7 +114,7 @@ def test_the_block_is_the_one_that_would_have_been_made_at_once(name: str, unit:
     said = kept(ReleasedRun.of(block_plan(run.plan, own), own, run, groups))
     moved = [replace(group, keys=tuple(group.keys[i] for i in own.keys)) for group in groups]
     at_once = released_block(replace(run.public, plan=block_plan(run.plan, own)), moved)
-    assert serves(said, theirs)
+    assert run_serves(said, theirs)
     assert groups
     for reader in (theirs, block_plan(mine, own)):
         assert_same(block_of_run(ReleasedRun.from_dict(said), reader), at_once)
@@ -130,7 +136,7 @@ def test_the_noise_that_was_drawn_is_kept_not_planned_again(engine: Engine) -> N
     _, _, otherwise = planned(TEXTS["two keys"], UNITS["row"], epsilon=8)
     by_others = block_of_run(ReleasedRun.from_dict(said), otherwise)
     assert_same(by_others, block_of_run(ReleasedRun.from_dict(said), block_plan(mine, own)))
-    assert not serves(said, planned(TEXTS["quantile"], UNITS["row"])[2])
+    assert not run_serves(said, planned(TEXTS["quantile"], UNITS["row"])[2])
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -201,11 +207,16 @@ def test_blocks_that_were_kept_as_tables_are_still_read(engine: Engine) -> None:
     released = ReleasedRun.of(block_plan(run.plan, own), own, run, integers.groups(SeededRandom(4)))
     block = block_of_run(released, theirs)
     content = {"format": 1, "unit": Unit.row().to_dict(), "blocks": [block.to_dict()], "confidence": 0.95}
-    content |= {"epsilon": 1.0, "delta": 0.0, "seconds": 0.1, "answers": {"question": "its answer"}}
-    row = Kept.from_loss("key", "1:a", mine.loss, exact(0), True, json.dumps(content), Unit.row())
-    assert BlocksKept.serves(row, [theirs])
-    assert BlocksKept.own_answer(row, "question") == "its answer"
-    assert_same(BlocksKept.from_kept(row, "1:a", [theirs]).release.value[0], block)
+    content |= {
+        "epsilon": 1.0,
+        "delta": 0.0,
+        "seconds": 0.1,
+        "answers": {"question": '{"value": "its answer"}'},
+    }
+    row = Kept.of("key", "1:a", mine.loss, exact(0), True, json.dumps(content), Unit.row())
+    assert not KeptText(row).has_run
+    assert KeptText(row).answer_to("question") == {"value": "its answer"}
+    assert_same(KeptText(row).read_blocks("1:a", lambda: theirs).release.value[0], block)
 
 
 def test_a_run_that_cannot_be_read_costs_again(
@@ -214,7 +225,7 @@ def test_a_run_that_cannot_be_read_costs_again(
     curator = opened()
     curator.sql(PLAIN, epsilon=1)
     assert curator.preview(RANKED, epsilon=1).free
-    monkeypatch.setattr(blocks, "serves", lambda said, plan: False)  # as another version's plan would
+    monkeypatch.setattr(kept_texts, "run_serves", lambda said, plan: False)  # as another version's plan would
     assert not curator.preview(RANKED, epsilon=1).free
     with pytest.raises(BudgetExceeded):
         curator.sql(RANKED, epsilon=1)
@@ -225,7 +236,7 @@ def test_a_plain_answer_keeps_no_second_table(opened: Callable[..., Curator]) ->
     inquiry = opened().ask(PLAIN, epsilon=1)
     inquiry.answer()
     quote, _ = inquiry._look()
-    record = inquiry._desk.account.view(quote.block).kept
+    record = inquiry._desk.account.view(quote.keys[0]).kept
     assert record is not None
     content = json.loads(record.content)
     assert "blocks" not in content

@@ -22,8 +22,9 @@ from deniable.federated.devices.device import Device
 from deniable.federated.devices.messages import DeviceTask, Message, write_task
 from deniable.federated.fedavg import FedAvg
 from deniable.federated.noise.placement import Central, OnClient
+from deniable.federated.settings import ClientPrivacy, Cohorts, RoundExecution
 from deniable.federated.train import parameters_of
-from deniable.federated.train.recipe import flat
+from deniable.federated.train.recipe import LocalRecipe, flat
 from deniable.guarantee import DEFAULT_DELTA
 from deniable.learn.sgd.noise import GradientGrid
 
@@ -122,10 +123,7 @@ class Inverted:
 
 def fedsgd(model: nn.Module, noise: Central | OnClient, clip: float) -> FedAvg:
     """One round in which a client sends its gradient."""
-    return FedAvg(
-        model, nn.CrossEntropyLoss(), clients=1000, rate=1, rounds=1, batch=None, learning_rate=1.0,
-        clip=clip, noise=noise, progress=False, local_steps=1, answer_after=1.0,
-    )  # fmt: skip
+    return _run(model, ClientPrivacy(noise, clip))
 
 
 def unclipped_run(model: nn.Module) -> FedAvg:
@@ -143,11 +141,18 @@ def noisy(model: nn.Module, multiplier: float) -> FedAvg:
 
 def for_budget(model: nn.Module, epsilon: float) -> FedAvg:
     """The run with the noise that one message of a client needs."""
+    return _run(model, ClientPrivacy(OnClient(), CLIP, epsilon=epsilon, delta=DELTA))
+
+
+def _run(model: nn.Module, privacy: ClientPrivacy) -> FedAvg:
     return FedAvg(
-        model, nn.CrossEntropyLoss(), clients=1000, rate=1, rounds=1, batch=None, learning_rate=1.0,
-        clip=CLIP, noise=OnClient(), epsilon=epsilon, delta=DELTA, progress=False,
-        local_steps=1, answer_after=1.0,
-    )  # fmt: skip
+        model,
+        nn.CrossEntropyLoss(),
+        cohorts=Cohorts(clients=1000, rate=1, rounds=1),
+        privacy=privacy,
+        local=LocalRecipe(batch=None, learning_rate=1.0, steps=1),
+        how=RoundExecution(progress=False, answer_after=1.0),
+    )
 
 
 def receive_update(run: FedAvg, x: Tensor, y: Tensor) -> Update:

@@ -107,7 +107,7 @@ def private(
 ) -> nn.Module:
     """DP-SGD through an account of (ε, δ): the text is public here, so its number of
     lines may be stated as n."""
-    run = DPSGD(
+    run = DPSGD.from_keywords(
         model,
         line_loss,
         n=len(x),

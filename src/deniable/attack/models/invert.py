@@ -155,7 +155,7 @@ def private(
 ) -> nn.Module:
     """DP-SGD through an account of (ε, δ), for an image: a person with k images has k·ε.
     The number of images is public here."""
-    run = DPSGD(
+    run = DPSGD.from_keywords(
         model,
         nn.CrossEntropyLoss(reduction="none"),
         n=len(x),

@@ -97,7 +97,7 @@ def private(net: Net, x: Floats, y: Labels, *, epsilon: float, delta: float = DE
     """DP-SGD through an account, for an image. From so few images it learns next to nothing, and it is not
     stationary: the attack has nothing to start from. That no other attack succeeds follows from the
     guarantee, not from this one's failure."""
-    run = DPSGD(
+    run = DPSGD.from_keywords(
         net,
         nn.CrossEntropyLoss(reduction="none"),
         n=len(x),

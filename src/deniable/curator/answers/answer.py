@@ -78,7 +78,7 @@ class Answer(Release[pa.Table]):
         """The answer in what a plan released."""
         result = release.value
         release_fields = {f.name: getattr(release, f.name) for f in fields(Release)} | {"value": result.table}
-        low, high = (_limits(side) for side in (result.low, result.high))
+        low, high = (_limit_table(side) for side in (result.low, result.high))
         return cls(
             **release_fields,
             low=low,
@@ -87,7 +87,7 @@ class Answer(Release[pa.Table]):
             epsilon=epsilon,
             delta=delta,
             bounds=dict(result.bounds),
-            left_out=_limits(result.left_out),
+            left_out=_limit_table(result.left_out),
             bounding=result.bounding,
         )
 
@@ -110,12 +110,12 @@ class Answer(Release[pa.Table]):
 
     def to_pandas(self) -> pd.DataFrame:
         """`table` as a data frame of pandas, if that is installed."""
-        _found("pandas")
+        _import_package("pandas")
         return self.table.to_pandas()
 
     def to_polars(self) -> pl.DataFrame:
         """`table` as a data frame of polars, if that is installed."""
-        frame: pl.DataFrame = _found("polars").DataFrame(self.table)
+        frame: pl.DataFrame = _import_package("polars").DataFrame(self.table)
         return frame
 
     def rows(self) -> Iterator[tuple[str, ...]]:
@@ -213,14 +213,12 @@ class Answer(Release[pa.Table]):
         numbers = {name: self._sides(name) for name in names}
         keys = [c for c in self.value.column_names if c not in self.numbers and c not in self.computed]
         title = f"{', '.join(names)}: {100 * self.confidence:.6g} % intervals, ε = {short_up(self.epsilon)}"
-        return answers.picture({key: self._labels(key) for key in keys}, numbers, title=title, path=path)
+        labels = {key: [words.plain(cell) for cell in self.value.column(key).to_pylist()] for key in keys}
+        return answers.picture(labels, numbers, title=title, path=path)
 
     def _sides(self, name: str) -> tuple[list[Any], list[Any], list[Any]]:
         value, low, high = (side.column(name).to_pylist() for side in (self.value, self.low, self.high))
         return value, low, high
-
-    def _labels(self, key: str) -> list[str]:
-        return [words.plain(cell) for cell in self.value.column(key).to_pylist()]
 
     # -------------------------------------------------------------------------------------------- as values
 
@@ -241,7 +239,7 @@ class Answer(Release[pa.Table]):
             "again": self.again,
             "private": self.private,
             "bounds": {name: list(pair) for name, pair in self.bounds.items()},
-            "bounding": None if self.bounding is None else vars(self.bounding),
+            "bounding": None if self.bounding is None else dict(vars(self.bounding)),
             "computed": list(self.computed),
             "remarks": list(self.remarks),
             "cost": self.cost,
@@ -297,10 +295,9 @@ class Answer(Release[pa.Table]):
         )
 
     @classmethod
-    def from_kept(cls, kept: Kept, entry: str | None, *, again: bool) -> Answer:
-        """The answer that a ledger kept, to whom paid for it by `entry`; its seal has been checked. Only who
-        has paid before is told that it was given before."""
-        content = json.loads(kept.content)
+    def from_kept(cls, content: Mapping[str, Any], record: Kept, entry: str | None) -> Answer:
+        """The answer that `to_text` wrote, as `record` of a ledger kept it, to whom paid for it by
+        `entry`."""
         left_out, bounding = NOTHING, None
         if "left_out" in content:
             left_out = arrays.unpack_table(content["left_out"])
@@ -308,28 +305,22 @@ class Answer(Release[pa.Table]):
             bounding = Bounding(**content["bounding"])
         return cls(
             value=arrays.unpack_table(content["value"]),
-            loss=kept.loss,
+            loss=record.loss,
             unit=Unit.from_dict(content["unit"]),
             entry=entry,
-            private=kept.private,
+            private=record.private,
             low=arrays.unpack_table(content["low"]),
             high=arrays.unpack_table(content["high"]),
             confidence=content["confidence"],
             epsilon=content["epsilon"],
             delta=content["delta"],
             bounds={name: (pair[0], pair[1]) for name, pair in content["bounds"].items()},
-            again=again,
             left_out=left_out,
             bounding=bounding,
         )
 
 
-def answer_seconds(kept: Kept) -> float:
-    """How long whoever asked first has waited for the answer."""
-    return float(json.loads(kept.content).get("seconds", 0.0))
-
-
-def _found(package: str) -> Any:
+def _import_package(package: str) -> Any:
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError:
@@ -339,7 +330,7 @@ def _found(package: str) -> Any:
         ) from None
 
 
-def _limits(side: Mapping[str, Any]) -> pa.Table:
+def _limit_table(side: Mapping[str, Any]) -> pa.Table:
     return pa.table({name: arrays.column(_floats(cells), pa.float64()) for name, cells in side.items()})
 
 

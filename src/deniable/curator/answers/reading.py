@@ -4,7 +4,7 @@ table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from deniable.sql.after.afterwards import Afterwards
 from deniable.sql.answer.evaluate import aggregates_in
 from deniable.sql.answer.table import column_names, rank_error
 from deniable.sql.plan.plan import Plan
+from deniable.sql.plan.request import Terms
 from deniable.sql.tree import AggregateRef, Call, Expr, KeyRef, Query, Statistic
 
 _COUNTS = (Statistic.COUNT, Statistic.COUNT_DISTINCT, Statistic.COUNT_UNITS)
@@ -22,18 +23,19 @@ _PARTIAL = ("ln", "log10", "sqrt")
 _ENDS = {Statistic.MIN: ("least", "below"), Statistic.MAX: ("largest", "above")}
 
 
-def explained(answer: Answer, plans: Sequence[Plan], after: Afterwards | None, nonnegative: bool) -> Answer:
-    """With what is to be known of it, and, if the reader wants that, without negative counts."""
-    if after is None:
-        [plan] = plans
-        notes = (*_ends(plan), *_points(plan), *_undefined(plan.query), *_nulls(plan.query, answer.value))
-        columns = not_negative(plan.query)
-    else:
-        notes, columns = (), frozenset(_direct(after))
-    read = replace(answer, remarks=notes)
+def explain(
+    answer: Answer, query: Query, terms: Terms, make_plan: Callable[[], Plan], *, nonnegative: bool
+) -> Answer:
+    """The answer to a query with what is to be known of it, and, if the reader wants that, without negative
+    counts. Only what MIN and MAX are is read from the plan."""
+    ends = []
+    if any(aggregate.statistic in _ENDS for aggregate in query.aggregates):
+        ends = _note_ends(make_plan())
+    notes = (*ends, *_note_points(query, terms), *_note_undefined(query), *_note_nulls(query, answer.value))
+    answer = replace(answer, remarks=notes)
     if nonnegative:
-        return cut(read, columns)
-    return read
+        return cut(answer, not_negative(query))
+    return answer
 
 
 # ------------------------------------------------------------------------------------ what cannot be negative
@@ -45,22 +47,22 @@ def not_negative(query: Query) -> frozenset[str]:
     return frozenset(
         name
         for name, output in outputs
-        if isinstance(output.of, AggregateRef) and _counts(query, output.of.index)
+        if isinstance(output.of, AggregateRef) and _is_count(query, output.of.index)
     )
 
 
-def _counts(query: Query, index: int) -> bool:
+def _is_count(query: Query, index: int) -> bool:
     aggregate = query.aggregates[index]
     if aggregate.statistic in _COUNTS:
         return True
     return aggregate.statistic is Statistic.SUM and aggregate.bounds is not None and aggregate.bounds[0] >= 0
 
 
-def _direct(after: Afterwards) -> list[str]:
-    """Of what is said over released tables, the numbers that are shown as they were released."""
-    return [
+def not_negative_over(after: Afterwards) -> frozenset[str]:
+    """Of what is said over released tables, such numbers that are shown as they were released."""
+    return frozenset(
         name for name, (block, column) in after.direct.items() if column in not_negative(after.blocks[block])
-    ]
+    )
 
 
 def cut(answer: Answer, columns: frozenset[str]) -> Answer:
@@ -69,13 +71,13 @@ def cut(answer: Answer, columns: frozenset[str]) -> Answer:
     The true number is not negative: an interval that holds it still does when both ends are moved up to 0."""
     return replace(
         answer,
-        value=_cut(answer.value, columns),
-        low=_cut(answer.low, columns),
-        high=_cut(answer.high, columns),
+        value=_cut_table(answer.value, columns),
+        low=_cut_table(answer.low, columns),
+        high=_cut_table(answer.high, columns),
     )
 
 
-def _cut(table: pa.Table, columns: frozenset[str]) -> pa.Table:
+def _cut_table(table: pa.Table, columns: frozenset[str]) -> pa.Table:
     for position, name in enumerate(table.column_names):
         if name in columns:
             column = table.column(position)
@@ -88,10 +90,10 @@ def _cut(table: pa.Table, columns: frozenset[str]) -> pa.Table:
 # --------------------------------------------------------------------------------------------------- in words
 
 
-def _ends(plan: Plan) -> list[str]:
+def _note_ends(plan: Plan) -> list[str]:
     """What MIN and MAX are."""
     notes = []
-    for name, index in _aggregates(plan.query):
+    for name, index in _list_aggregates(plan.query):
         statistic = plan.query.aggregates[index].statistic
         if statistic not in _ENDS:
             continue
@@ -110,18 +112,18 @@ def _ends(plan: Plan) -> list[str]:
     return notes
 
 
-def _points(plan: Plan) -> list[str]:
+def _note_points(query: Query, terms: Terms) -> list[str]:
     """Quantiles without a bracket."""
-    pairs = [] if plan.terms.bracket else _aggregates(plan.query)
-    names = [name for name, i in pairs if plan.query.aggregates[i].statistic is Statistic.QUANTILE]
+    pairs = [] if terms.bracket else _list_aggregates(query)
+    names = [name for name, i in pairs if query.aggregates[i].statistic is Statistic.QUANTILE]
     if names:
         return [f"{', '.join(names)}: all of ε went to the number (bracket=False), so it has no ±."]
     return []
 
 
-def _undefined(query: Query) -> list[str]:
+def _note_undefined(query: Query) -> list[str]:
     """What is taken of a logarithm or a root has no value where that has none."""
-    names = [name for name, i in _aggregates(query) if _has_partial(query.aggregates[i].of)]
+    names = [name for name, i in _list_aggregates(query) if _has_partial(query.aggregates[i].of)]
     if names:
         columns = ", ".join(dict.fromkeys(names))
         return [
@@ -138,22 +140,22 @@ def _has_partial(of: Expr | None) -> bool:
     return False
 
 
-def _aggregates(query: Query) -> list[tuple[str, int]]:
+def _list_aggregates(query: Query) -> list[tuple[str, int]]:
     """The columns of the answer, each with every aggregate in it."""
     outputs = zip(column_names(query.outputs), query.outputs, strict=True)
     return [(name, index) for name, output in outputs for index in sorted(aggregates_in(output.of))]
 
 
-def _nulls(query: Query, table: pa.Table) -> list[str]:
+def _note_nulls(query: Query, table: pa.Table) -> list[str]:
     """What NULL means as a key, where it stands in the answer."""
     notes = []
     for name, output in zip(column_names(query.outputs), query.outputs, strict=True):
         if isinstance(output.of, KeyRef) and table.column(name).null_count:
-            notes.append(f"NULL in {name}: {_null(query, output.of.index)}.")
+            notes.append(f"NULL in {name}: {_explain_null(query, output.of.index)}.")
     return notes
 
 
-def _null(query: Query, index: int) -> str:
+def _explain_null(query: Query, index: int) -> str:
     own = "the rows that have no value there, a group like any other"
     domain = query.keys[index].domain
     if all(index in group for group in query.sets):

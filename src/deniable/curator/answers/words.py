@@ -69,13 +69,13 @@ def number(value: Any, low: float | None, high: float | None) -> str:
     half = max(below, above)
     if not math.isfinite(half):
         places = 0 if x.is_integer() else 4
-        return f"{_grouped(x, places)} (unbounded)"
+        return f"{_group_digits(x, places)} (unbounded)"
     places = 0 if is_whole else _places(half)
     figure = round(x, places)
     if min(below, above) >= (1 - ALIKE) * half:
-        return f"{_grouped(figure, places)} ± {_grouped(_ceil(half, places), places)}"
-    ends = (_grouped(-_ceil(-low, places), places), _grouped(_ceil(high, places), places))
-    return f"{_grouped(figure, places)} ({ends[0]} … {ends[1]})"
+        return f"{_group_digits(figure, places)} ± {_group_digits(_ceil(half, places), places)}"
+    ends = (_group_digits(-_ceil(-low, places), places), _group_digits(_ceil(high, places), places))
+    return f"{_group_digits(figure, places)} ({ends[0]} … {ends[1]})"
 
 
 def _places(half: float) -> int:
@@ -91,7 +91,7 @@ def _ceil(x: float, places: int) -> float:
     return math.ceil(x * step - 1e-6) / step
 
 
-def _grouped(x: float, places: int) -> str:
+def _group_digits(x: float, places: int) -> str:
     return f"{x + 0.0:,.{places}f}"
 
 

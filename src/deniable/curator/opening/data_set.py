@@ -101,12 +101,12 @@ class DataSet:
     def of(cls, source: Any, table: str | None, schema: Schema | None, name: str | None) -> DataSet:
         places: tuple[Path, ...] = ()
         alone = table is None and not isinstance(source, Mapping)
-        if schema is None and alone and (memory := _remembered(source)) is not None:
+        if schema is None and alone and (memory := _find_schema(source)) is not None:
             schema, places = memory[0], (memory[1],)
         sources = named(source, table, schema)
         declaration = schema
         if declaration is None:
-            declaration, places = _described_all(sources)
+            declaration, places = _describe_sources(sources)
         private = frozenset(table.name for table in declaration.tables if not table.public)
         keys = source_keys(sources, private)
         return cls(sources, declaration, name or data_name(declaration), name is not None, keys, places)
@@ -120,7 +120,7 @@ class DataSet:
         return None
 
 
-def _remembered(source: Any) -> tuple[Schema, Path] | None:
+def _find_schema(source: Any) -> tuple[Schema, Path] | None:
     """The schema beside a source that is a file or a folder of them, and where it lies."""
     path = Path(source.path) if isinstance(source, CSV) else as_path(source)
     if path is None:
@@ -132,13 +132,13 @@ def _remembered(source: Any) -> tuple[Schema, Path] | None:
     return (schema, schema_place(data))
 
 
-def _described_all(sources: Mapping[str, Any]) -> tuple[Schema, tuple[Path, ...]]:
+def _describe_sources(sources: Mapping[str, Any]) -> tuple[Schema, tuple[Path, ...]]:
     """Each table by the schema beside its source, else by what the source says of itself."""
     tables, versions, places = [], [], []
     for name, source in sources.items():
-        memory = _remembered(source)
+        memory = _find_schema(source)
         if memory is None:
-            tables.append(_described(name, source))
+            tables.append(_describe_source(name, source))
             continue
         schema, place = memory
         if len(schema.tables) > 1:
@@ -152,7 +152,7 @@ def _described_all(sources: Mapping[str, Any]) -> tuple[Schema, tuple[Path, ...]
     return Schema(tuple(tables), "+".join(versions) or "1"), tuple(places)
 
 
-def _described(table: str, source: Any) -> TableInfo:
+def _describe_source(table: str, source: Any) -> TableInfo:
     """The columns that a source says it has. What it cannot say is told to the owner, who is the one who
     opens it."""
     try:

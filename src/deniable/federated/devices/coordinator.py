@@ -137,7 +137,7 @@ class Coordinator(Conversing):
     def _total(self, turn: int) -> Floats | None:
         content = write_task(flat(parameters_of(self.model)), self._bound)
         devices = sorted(self._transport.devices())
-        draws = self._rng.poisson_sample(len(devices), self._run.rate)
+        draws = self._rng.poisson_sample(len(devices), self._run.cohorts.rate)
         cohort = [devices[int(place)] for place in draws]
         if isinstance(self._run.noise, Shared):
             return self._secure_total(turn, cohort, content)

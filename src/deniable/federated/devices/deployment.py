@@ -176,7 +176,7 @@ def deploy(
     try:
         words = f"{WORDS}, run {folder.name}"
         deployment = charged(folder, lambda: _opened(run, transport, account, agreement, words), account)
-    except BaseException:
+    except BaseException:  # raised again: it only lets go of the lock, whoever steered it
         folder.close()
         raise
     deployment.folder = folder
@@ -210,7 +210,7 @@ def resume(
         coordinator.restore(state, begun)
         session: Session[Round] | None = None if over else Session(account, charge, coordinator)
         deployment = Deployment(run, account, coordinator, session)
-    except BaseException:
+    except BaseException:  # raised again: it only lets go of the lock, whoever steered it
         folder.close()
         raise
     deployment.folder = folder
@@ -222,7 +222,7 @@ def _opened(
 ) -> Deployment:
     coordinators: list[Coordinator] = []
     federation = Federation(run, agreement, coordinators)
-    session: Session[Round] = account.open(federation, transport, delta=run.delta, description=words)
+    session: Session[Round] = account.open(federation, transport, delta=run.privacy.delta, description=words)
     return Deployment(run, account, coordinators[0], session)
 
 

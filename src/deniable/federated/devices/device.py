@@ -31,11 +31,11 @@ class Device(Original):
     It takes part in a round's number once, and no more often than the run declares; in `memory`, a file, it
     remembers that over a restart, and two processes with one file take part in a round once. It is not
     copied, and a forked child says nothing: both would answer a round again. Neither whether it answers nor
-    when depends on its rows: it answers `run.answer_after` seconds after it was asked, with zeros and its
+    when depends on its rows: it answers `run.how.answer_after` seconds after it was asked, with zeros and its
     noise where training failed or is not ready.
 
-    Where clients add the noise the server is not trusted: then `memory`, `run.local_steps` and
-    `run.answer_after` are required.
+    Where clients add the noise the server is not trusted: then `memory`, `run.local.steps` and
+    `run.how.answer_after` are required.
     """
 
     WAY_OUT = "Make one Device for each client, with a memory file."
@@ -130,8 +130,8 @@ class Device(Original):
     def _ready(self, compute: Work[Sent], asked_at: float) -> Sent | None:
         """What the device would add: at the appointed time, or, to a trusted server, as soon as it is there.
         None if training failed, or is not ready."""
-        if self.run.answer_after is not None:
-            return self._bench.result_at(asked_at + self.run.answer_after, compute)
+        if self.run.how.answer_after is not None:
+            return self._bench.result_at(asked_at + self.run.how.answer_after, compute)
         try:
             return compute(threading.Event())
         except Exception:  # steered by the device's rows: it must not show
@@ -141,7 +141,7 @@ class Device(Original):
         dtype = next(self.run.model.parameters()).dtype
         x = self._x.to(dtype) if self._x.is_floating_point() else self._x
         pupil = Pupil(x, self._y, seed, stop)
-        return next(iter(self._training.updates(weights.to(dtype), [pupil], self.run.recipe)))
+        return next(iter(self._training.updates(weights.to(dtype), [pupil], self.run.local)))
 
     def _frame(self, turn: int) -> SentFrame:
         if not isinstance(self.run.noise, Shared):
@@ -173,8 +173,8 @@ def _check_limits(run: FedAvg, memory: str | Path | None) -> None:
         return
     needs = {
         "memory= with a file on the Device, in which it counts its rounds": memory,
-        "local_steps= on the FedAvg, the most steps of a client in a round": run.local_steps,
-        "answer_after= on the FedAvg, the seconds after which a device answers": run.answer_after,
+        "LocalRecipe(steps=…) in the FedAvg, the most steps of a client in a round": run.local.steps,
+        "RoundExecution(answer_after=…) in it, the seconds until a device answers": run.how.answer_after,
     }
     missing = [words for words, value in needs.items() if value is None]
     if missing:

@@ -84,7 +84,7 @@ class FlowerTransport:
         try:
             letters = [_letter(node, content, self._timeout) for node, content in messages.items()]
             answers = list(self._grid.send_and_receive(letters, timeout=self._timeout))
-        except Exception as error:
+        except Exception as error:  # the network; what a device did comes as an answer
             log.warning("Flower could not carry messages: %s.", type(error).__name__)
             return {}
         read = {answer.metadata.src_node_id: _content(answer) for answer in answers if not answer.has_error()}

@@ -398,8 +398,8 @@ def usual_least(cohort: float, rate: Number, colluders: int = 0) -> int:
 
 
 AnyPlacement: TypeAlias = Central | OnClient | Shared | Correlated
-"""A place for the noise: `release` is what one round reveals about a client that takes part in it, whatever the others
-do; `summing` is what makes the sums of a whole run."""
+"""A place for the noise: `release` is what one round reveals about a client that takes part in it, whatever
+the others do; `summing` is what makes the sums of a whole run."""
 
 
 def _adversary(name: Adversary | str) -> Adversary:

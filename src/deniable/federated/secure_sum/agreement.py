@@ -143,10 +143,12 @@ class Agreement:
                     f"Expected a roster of client numbers from 0 to {LARGEST_CLIENT:,} with public keys of "
                     f"{KEY_BYTES} bytes."
                 )
+        # One key under two numbers is one party that counts as two, and `least` counts parties.
         if len(set(self.roster.values())) != len(self.roster):
             raise InvalidParameter("Expected one public key for each client, got the same key twice.")
 
     def _check_thresholds(self) -> None:
+        # Shamir 1979: `threshold` shares are the secret, so as many colluders would hold it.
         if self.colluders < 0 or self.threshold <= self.colluders:
             raise InvalidParameter(
                 f"Expected a threshold above the number of colluders, got threshold={self.threshold} and "
@@ -160,6 +162,8 @@ class Agreement:
             )
         if self.neighbours is None:
             return
+        # Half of the neighbours lie on either side of the ring; with fewer than `threshold` holders no secret
+        # is ever opened again, so that one dropout would end the round.
         if self.neighbours % 2 or self.neighbours < self.threshold:
             raise InvalidParameter(
                 f"Expected an even number of neighbours, at least the threshold {self.threshold}, got "
@@ -180,6 +184,7 @@ class Agreement:
     @cached_property
     def fingerprint(self) -> bytes:
         """What every key and signature of the session is bound to."""
+        # Fixed widths in a fixed order: two agreements that differ in any term have different bytes here.
         numbers = (self.length, self.bits, self.threshold, self.least, self.neighbours or 0, self.colluders)
         digest = hashlib.sha256(b"deniable secure sum 1 agreement\0" + self.session)
         digest.update(self.adversary.encode() + b"\0" + struct.pack(">6Q", *numbers))
@@ -255,6 +260,8 @@ class Agreement:
         order drawn by hashing."""
         if self.neighbours is None or self.neighbours >= len(cohort) - 1:
             return Graph(tuple(cohort), None)
+        # By a hash of the whole cohort, so that the order depends on nothing that one client says (Bell et
+        # al. 2020).
         seed = self.transcript(turn, cohort) + b"ring"
         ring = sorted(cohort, key=lambda client: hashlib.sha256(seed + struct.pack(">I", client)).digest())
         return Graph(tuple(ring), self.neighbours // 2)
@@ -290,6 +297,7 @@ class Graph:
             return True
         count, half = len(self.ring), self.half
         is_there = np.fromiter((client in survivors for client in self.ring), bool, count)
+        # Twice around, so that a window that passes the end of the ring is one difference of running sums.
         sums = np.concatenate([[0], np.cumsum(np.concatenate([is_there, is_there]))])
         places = np.flatnonzero(is_there)
         costs = sums[places + half + 1] - sums[places + 1]

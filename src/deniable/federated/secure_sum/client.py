@@ -54,8 +54,12 @@ class SumClient:
         self.client = client
         self.turn = turn
         self._signer = signer
+        # Two key pairs: the one for masks is given away in shares if this client drops out, and with it the
+        # boxes would open.
         self._box_key = X25519PrivateKey.generate()
         self._mask_key = X25519PrivateKey.generate()
+        # A mask of its own beside those of pairs: a vector that comes late, after its pairs were opened,
+        # would else be bare (Bonawitz et al. 2017, Section 4.0.3).
         self._seed = secrets.token_bytes(shamir.SECRET_BYTES)
         self._process = os.getpid()
         self._lock = threading.Lock()
@@ -75,6 +79,8 @@ class SumClient:
         if os.getpid() != self._process:
             raise self._out_of_turn(name)
         with self._lock:
+            # Set before the work, not after it: a step that fails half-way has been taken and cannot be tried
+            # again.
             is_next, self._next = self._next == name, "nothing"
             if not is_next:
                 raise self._out_of_turn(name)
@@ -133,6 +139,7 @@ class SumClient:
         for client, keys in offered.items():
             if not signing.are_keys_signed(self.agreement, self.turn, client, keys):
                 raise ProtocolError(f"The keys of client {client} are not signed by it. This round is over.")
+        # A key that stands for two clients would make one mask of two, which cancel or add up out of turn.
         publics = [part for keys in offered.values() for part in (keys.box, keys.mask)]
         if len({*publics, self._own[:32], self._own[32:64]}) != len(publics) + 2:
             raise ProtocolError(
@@ -159,6 +166,7 @@ class SumClient:
     def mask(self, forwarded: bytes, vector: Any) -> bytes:
         """Given the boxes for this client: its vector, masked with every neighbour that
         shared and with its own seed."""
+        # Before the step begins: a wrong vector is the holder's mistake, and does not cost the round.
         total = self._checked(vector)
         with self._step("mask", "sign"):
             reader = BoxReader(forwarded)
@@ -205,6 +213,7 @@ class SumClient:
     def _mask_with(self, other: int, total: masks.Vector) -> None:
         """Of a pair the one with the smaller number adds, the other subtracts."""
         low, high = sorted((self.client, other))
+        # Opposite signs cancel in the sum of both modulo 2**bits, and only there.
         secret = _exchange(self._mask_key, self._keys[other].mask, other)
         key = masks.derived(secret, b"pair", self._transcript, low, high)
         change = masks.add if self.client == low else masks.subtract
@@ -218,6 +227,8 @@ class SumClient:
             reader.end()
             self._check_survivors(frozenset(clients))
             self._survivors = frozenset(clients)
+            # Who shared is signed too: else a server could show other holders to some, and open by another
+            # list.
             self._statement = signing.survivors_statement(self._transcript, sorted(self._holders), clients)
             return self._signer.sign(self._statement)
 
@@ -238,6 +249,7 @@ class SumClient:
             )
 
     def _check_confirmed(self, signatures: dict[int, bytes]) -> None:
+        # `least` signatures on one list leave too few honest clients for a second one (`Quorum`).
         valid = 0
         for signer, signature in signatures.items():
             is_survivor = signer in self._survivors

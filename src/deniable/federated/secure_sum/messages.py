@@ -60,9 +60,12 @@ class BoxReader:
 
     def clients(self) -> tuple[int, ...]:
         (count,) = struct.unpack(">I", self.take(4))
+        # Before anything of that size is made: the number is whatever the sender wrote.
         if 4 * count > len(self._content) - self._place:
             raise ProtocolError("Expected a longer message: this one was cut off. This round is over.")
         numbers = struct.unpack(f">{count}I", self.take(4 * count))
+        # One meaning, one form: signatures and transcripts are over bytes, and two orders of a list would be
+        # two.
         if any(late <= early for early, late in itertools.pairwise(numbers)):
             raise ProtocolError("Expected clients in rising order, each named once. This round is over.")
         return numbers

@@ -112,6 +112,8 @@ class SumServer:
         self._survivors = frozenset(self._arrived)
         self._enough(self._survivors, "sent their vectors")
         self.agreement.check_survivors(self._graph, self._survivors)
+        # From here on every holder counts as arrived, so a vector that comes late is never added: its owner
+        # is not among those who sign, and its key may be opened.
         self._arrived.update(self._holders)
         return dict.fromkeys(sorted(self._survivors), write_clients(self._survivors))
 
@@ -164,7 +166,9 @@ class SumServer:
                 f"{len(pieces)} shares of a secret of client {owner} came, fewer than threshold={threshold}: "
                 "the sum cannot be opened. This round is over; begin another."
             )
+        # Any `threshold` shares give the secret: with more of them the formula is only slower.
         secret = shamir.join(dict(list(pieces.items())[:threshold]))
+        # The field has 297 elements beyond 32 bytes, which no honest secret is.
         if secret >> (8 * shamir.SECRET_BYTES):
             raise _wrong_shares(owner)
         return secret.to_bytes(shamir.SECRET_BYTES, "big")
@@ -172,6 +176,7 @@ class SumServer:
     def _unpair(self, dropped: int, secret: bytes) -> None:
         """Take off the masks that survivors share with a client whose vector never came."""
         own = X25519PrivateKey.from_private_bytes(secret)
+        # A wrong share gives another key, and its masks would garble the sum unseen.
         if own.public_key().public_bytes_raw() != self._keys[dropped].mask:
             raise _wrong_shares(dropped)
         for other in self._graph.neighbours(dropped):
@@ -180,6 +185,7 @@ class SumServer:
             low, high = sorted((dropped, other))
             pair = own.exchange(X25519PublicKey.from_public_bytes(self._keys[other].mask))
             key = masks.derived(pair, b"pair", self._transcript, low, high)
+            # What the survivor did, taken back.
             change = masks.subtract if other == low else masks.add
             change(self._total, key)
 

@@ -18,6 +18,8 @@ SHARE_BYTES = 33
 
 def split(secret: int, holders: Iterable[int], threshold: int, *, prime: int = PRIME) -> dict[int, int]:
     """A share for each holder. Holders are numbered from 0; number h gets the polynomial's value at h + 1."""
+    # Uniform over the whole field, the leading one included: with it set apart from 0 fewer shares would tell
+    # something (Shamir 1979).
     coefficients = [secrets.randbelow(prime) for _ in range(threshold - 1)]
     return {holder: _value(secret, coefficients, holder + 1, prime) for holder in holders}
 

@@ -22,15 +22,25 @@ from torch import Tensor, nn
 
 from deniable import checks
 from deniable.errors import InvalidParameter
-from deniable.federated.train.choose import local_training
+from deniable.federated.train.convolutional import Convolutional
+from deniable.federated.train.loop import Loop
 from deniable.federated.train.recipe import LocalRecipe, LocalTraining, Pupil
-from deniable.federated.train.stacked import STACK
+from deniable.federated.train.stacked import STACK, Stacked
 
 Criterion = Callable[[Tensor, Tensor], Tensor]
 log = logging.getLogger("deniable.federated")
 
 _training: LocalTraining | None = None
 """Of a worker process: how it trains."""
+
+
+def local_training(model: nn.Module, criterion: Criterion, *, alone: bool = False) -> LocalTraining:
+    """Stacked for chains of dense layers, without a graph for chains with convolutions, else a loop.
+
+    `alone`: for a device, which has no companions to share a stack with.
+    """
+    trainer = Stacked.of(model, criterion, 1 if alone else STACK)
+    return trainer or Convolutional.of(model, criterion) or Loop(model, criterion)
 
 
 class Trainers:

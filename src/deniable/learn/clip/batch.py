@@ -62,6 +62,7 @@ class Batch:
         if missing <= 0:
             return self
         structure, parts = taken_apart(self.rows)
+        # A made-up row that is known to go through: zeros might be words or lengths that the model refuses.
         ends = [each.repeat(missing, *[1] * (each.dim() - 1)) for each in tensors(made)]
         rows = structure.built([torch.cat(pair) for pair in zip(parts, ends, strict=True)])
         weights = self.weights

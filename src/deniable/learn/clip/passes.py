@@ -67,6 +67,8 @@ def chained(task: Task, batch: Batch) -> Passed:
     criterion, x, y = _pair(task, batch)
     tape = task.tape(batch)
     links = chain.links(task.model, tape)
+    # Autograd sees the criterion alone; the layers go back by their own formulas, which is what saves the
+    # graph.
     out = chain.forward(links, x).requires_grad_()
     with torch.enable_grad():
         losses = criterion(out, y)
@@ -103,6 +105,9 @@ def _written(task: Task, batch: Batch, tape: Tape) -> Tensor:
     with torch.enable_grad(), mode:
         losses = task.losses(batch)
     if losses.requires_grad:
+        # The anchor makes taps run backward though their weights are hidden from autograd. A gradient that
+        # reaches a parameter nevertheless came by a way that no tap measured, and would be left out of the
+        # norm.
         inputs = [mode.anchor, *task.parameters.values()]
         gradients = torch.autograd.grad(losses, inputs, batch.shares(losses), allow_unused=True)
         for name, gradient in zip(task.parameters, gradients[1:], strict=True):
@@ -133,6 +138,7 @@ def vectorized(task: Task, batch: Batch) -> Passed:
     values = {f"model.{name}": p.detach() for name, p in task.parameters.items()}
     like = next(iter(values.values()))
     shares = batch.shares(like.new_empty(batch.examples * batch.multiplicity))
+    # "different": each example has a mask of dropout of its own, as it would have alone.
     over = vmap(grad_and_value(loss), in_dims=(None, 0, 0), randomness="different")
     gradients, losses = over(values, mapped(batch.split, batch.rows), batch.split(shares))
     rows: dict[ParameterKey, Term] = {
@@ -168,6 +174,7 @@ def _note_row(rows: dict[int, Tensor], gradients: tuple[Tensor | None, ...], i: 
     for place, g in enumerate(gradients):
         if g is None:
             continue
+        # Norms are bounded for dense rows; a sparse gradient may hold one place twice.
         flat = widened(g.to_dense() if g.is_sparse else g).reshape(1, -1)
         if examples == 1:
             rows[place] = flat

@@ -120,10 +120,14 @@ class PerExample:
         self._task = Task(model, objective(criterion), parameters)
         self._microbatch, self._multiplicity, self._lot = microbatch, multiplicity, lot
         self._modules, self._all = list(model.modules()), list(model.parameters())
+        # Read once and compared before every lot: a parameter that is thawed later would be trained without a
+        # bound.
         self._trained = [p.requires_grad for p in self._all]
         self._numbers = sum(p.numel() for p in parameters.values())
         self.ways: dict[Shape, Found] = {}
         self.learn(ways or {})
+        # A run hands in what was found before its charge. Nothing is probed after it: a probe that fails then
+        # would be steered by the shape of a private row.
         self._probing = ways is None
         self._largest: dict[Shape, int] = {}
         self._attributes: Attributes | None = None
@@ -169,6 +173,7 @@ class PerExample:
                 rows, _ = made_batch(self._task, batch, size, seed=0)
             except InvalidParameter:  # the model raises, however rows are made up
                 return Rehearsal(raised=True, finite=False)
+            # Twice, since a model may fail only on what the pass before left behind.
             for _ in range(PASSES):
                 sums = _Sums(self._task, self.groups, bounds)
                 self._add(sums, way, rows, size)
@@ -215,6 +220,7 @@ class PerExample:
         bounds = structure.clips(clip, list(self.groups))
         batch = self._batch(rows)
         self._refuse_lengths(batch)
+        # Before the first pass, so that a lot made in inference mode costs one copy and no failure half-way.
         batch = batch.graded()
         sums = _Sums(self._task, self.groups, bounds)
         if batch.examples:
@@ -230,11 +236,14 @@ class PerExample:
         Large blocks have room for the expected lot; what is beyond comes in small ones. So an example more or
         less moves the others by one place, and one of them into a block of the other size.
         """
+        # Without a made-up example a block cannot be filled up, and its size is that of the rows in it.
         if self._lot is None or found.made is None:
             large = small = self._size(found, examples)
         else:
             large, small = self._block_sizes(found, self._lot)
         start = 0
+        # The expected lot is public, the drawn one is not: where the large blocks end may depend on the first
+        # alone.
         most = 0 if self._lot is None or self._several_shapes() else math.ceil(self._lot)
         while start < examples:
             size = large if start < most else small
@@ -267,6 +276,8 @@ class PerExample:
         shape = self._shape(batch)
         if shape not in self.ways and self._probing:
             structure.refuse(self._task.model)
+            # Mixing shows in two examples at the least; more than a lot has would need memory that a step
+            # does not.
             most = LARGE if lot is None else min(LARGE, max(2, self._microbatch or math.ceil(lot)))
             way = probe(self._task, batch, most)
             self.ways[shape] = way
@@ -280,6 +291,8 @@ class PerExample:
         way = self._way(batch)
         if not self._probing or way.run is alone:
             return way
+        # A trial for each power of two, not for each size: their number is then the logarithm of the largest
+        # lot.
         shape, size = self._shape(batch), 1 << (self._size(way, batch.examples) - 1).bit_length()
         if size > max(LARGE, self._largest.get(shape, 0)):
             self._largest[shape] = size
@@ -287,6 +300,7 @@ class PerExample:
         return self._way(batch)
 
     def _shape(self, batch: Batch) -> Shape:
+        # Dropout or a norm in another mode is another function, of which the trials said nothing.
         modes = tuple([module.training for module in self._modules])
         return (shape_of(batch), modes)
 
@@ -314,11 +328,14 @@ class PerExample:
         held; else few passes are the aim."""
         if self._microbatch:
             return self._microbatch
+        # How many numbers an example holds is known from made-up rows, so the size tells nothing of private
+        # ones.
         each = max(found.held, 1)
         if found.run in (chained, closed):
             most = max(HELD // each, min(LEAST, max(MOST, self._numbers) // each), 1)
         else:
             most = max(16 * HELD // each, 1)
+        # As many blocks as the largest size needs, all about alike: few passes, and no short one at the end.
         return -(-examples // -(-examples // most))
 
     def _add(self, sums: _Sums, found: Found, batch: Batch, size: int, trusted: bool = False) -> None:
@@ -377,6 +394,8 @@ class PerExample:
         """The one way that rows go through the model, in trials and in training."""
         kind = batch.device.type
         with torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext():
+            # How a matrix product rounds depends on its shape, and the shape of a bare block is how many rows
+            # were drawn: one more row would move the gradients of all others (docs/theory/clipping.md).
             is_filled = self._lot is not None and found.made is not None
             return self._forgotten(found.run, batch.filled(size, found.made) if is_filled else batch)
 
@@ -430,6 +449,8 @@ class _Sums:
     @torch.no_grad()
     def add(self, terms: Mapping[ParameterKey, Term], losses: Tensor, examples: int) -> None:
         """Add the first `examples` of a block; what fills it up has the weight 0."""
+        # Norms first, then one weighted sum: no gradient of an example is formed (Bu et al. 2023, book-
+        # keeping).
         squares: dict[str, Tensor] = {}
         for key, term in terms.items():
             group, own = self.group[key.name], term.squares()
@@ -442,6 +463,7 @@ class _Sums:
             norms = total.sqrt().mul_(1 + 2.0**-30)
             norms = norms if keep is None else torch.where(keep, norms, torch.inf)
             scales[group] = weights(norms, self.bounds[group], self.like.dtype)
+            # What fills up a block is made up, and no part of the sum.
             scales[group][examples:] = 0
             parts.append(norms[:examples])
         for key, term in terms.items():
@@ -453,6 +475,8 @@ class _Sums:
         """The examples whose loss is finite and whose norms are within LIMIT; None if
         that is all, made-up ones included, which two numbers tell."""
         sizes = [float(total.max()) for total in squares.values()]
+        # A NaN or an infinity anywhere makes the sum one, and fails every comparison: two reductions in place
+        # of a mask over all examples, which is the usual case.
         if math.isfinite(float(losses.sum())) and all(size <= LIMIT**2 for size in sizes):
             return None
         keep = torch.isfinite(losses)
@@ -464,6 +488,7 @@ class _Sums:
     def left_out(self) -> None:
         """One example on which the model raised."""
         self.failed += 1
+        # An infinite norm has the weight 0: the example counts among the lot and adds nothing.
         norm = self.like.new_full((1,), torch.inf, dtype=torch.float64)
         for parts in self.norms.values():
             parts.append(norm)
@@ -479,6 +504,7 @@ class _Sums:
         """Zeros where nothing was added, and what was summed in another layout or by parts."""
         into, own = self.sums[name], self.own.get(name)
         totals = {key: total for key, total in self.totals.items() if key.name == name}
+        # Added in place already, in the layout of the parameter.
         if own == ParameterKey(name):
             del totals[own]
         else:
@@ -500,6 +526,7 @@ class _Sums:
         """Where the terms of a key are added: where its parameter's sum will be, for the first that is all of
         it."""
         shape = key.shape(self.task.parameters[key.name])
+        # A tied parameter is summed by parts, of which only one may own the memory of the result.
         if not key.whole or any(other.name == key.name for other in self.totals):
             return self.like.new_empty(shape)
         self.own[key.name] = key

@@ -43,6 +43,8 @@ def row_squares(x: Tensor) -> Tensor:
 
 @cache
 def _margins(d: int, dtype: torch.dtype, device: torch.device) -> tuple[float, Tensor]:
+    # 1.01 is for mu/(1 − mu) instead of mu; blocks of BLOCK terms are summed in `dtype`, and all d in
+    # float64.
     factor = 1 + 1.01 * (min(d, BLOCK) + 8) * ulp(dtype) + d * 2.0**-52
     return factor, torch.full((), d * torch.finfo(dtype).tiny, dtype=torch.float64, device=device)
 

@@ -35,9 +35,8 @@ from numpy.typing import NDArray
 from deniable import checks
 from deniable.accounting import calibrate_noise
 from deniable.errors import InvalidParameter
-from deniable.learn.bounded import one_row
-from deniable.learn.convex.fit import rows
-from deniable.learn.convex.losses import Floats, MarginLoss
+from deniable.learn.convex.fit import LinearFit
+from deniable.learn.convex.losses import Floats
 from deniable.learn.recipes.exact import MOST_MU, deviation
 from deniable.learn.sgd.noise import COUNTED, USABLE
 from deniable.learn.sgd.outcome import FEW, Usable
@@ -45,7 +44,6 @@ from deniable.loss import Composed, GaussianNoise, Loss, Number, exact
 from deniable.mechanism import Random
 from deniable.mechanisms.integer_noise import IntegerNoise, gaussian
 from deniable.numbers import plain
-from deniable.units import Unit
 
 LOG = logging.getLogger(__name__)
 Whole: TypeAlias = NDArray[np.float64]
@@ -96,7 +94,7 @@ class Descent:
 
 
 @dataclass(frozen=True)
-class GradientPerturbation:
+class GradientPerturbation(LinearFit):
     """Gradient descent on F/n with momentum, Gaussian noise in each of its steps, and
     the mean of the later half of its points.
 
@@ -109,30 +107,20 @@ class GradientPerturbation:
                losses); averaging: Polyak, Juditsky 1992.
     """
 
-    loss_function: MarginLoss
-    features: int
-    n: int
-    alpha: float
-    epsilon: Number
-    delta: Number
-    unit: Unit = checks.ROW
-    outputs: int = 1
     descent: Descent = Descent()
     spent: Loss | None = None
     """What the budget pays for beside the descent."""
     noise_multiplier: float = field(init=False)
 
     def __post_init__(self) -> None:
-        for name in ("features", "outputs", "n"):
-            checks.whole(name, getattr(self, name), at_least=1)
-        checks.number("alpha", self.alpha, at_least=0, below=TOO_MUCH)
-        epsilon = float(checks.number("epsilon", self.epsilon, above=0))
-        if not checks.number("delta", self.delta, at_least=0, below=1):
+        super().__post_init__()
+        epsilon = float(self.epsilon)
+        if not self.delta:
             raise InvalidParameter(
                 "Expected delta=0 in (0, 1) with method='sgd': its noise is Gaussian. Nothing was charged; "
                 "state a δ, or use method='objective' or 'output'."
             )
-        if one_row(self.unit).replace:
+        if self.unit.replace:
             raise InvalidParameter(
                 "DP-SGD on Poisson lots is stated here for a row added or removed, not replaced. Nothing was "
                 "run; use method='output', or an account of Unit.row()."
@@ -151,6 +139,9 @@ class GradientPerturbation:
                 f"of {noise:.4g}, beyond {MOST_NOISE:g}. Nothing was charged. Take fewer steps or a larger ε."
             )
         object.__setattr__(self, "noise_multiplier", max(noise, 1 / MOST_MU))
+
+    def _check_alpha(self) -> None:
+        checks.number("alpha", self.alpha, at_least=0, below=TOO_MUCH)
 
     # ------------------------------------------------------------------------------ what is known before data
 
@@ -193,9 +184,6 @@ class GradientPerturbation:
         )
         return min(2 / (self.loss_function.smoothness + self.alpha), (1 - MOMENTUM) * REACH / drift)
 
-    def error(self, confidence: float = 0.95) -> None:
-        return None
-
     # -------------------------------------------------------------------------------------------- running
 
     def __call__(self, data: Any, *, rng: Random) -> Floats:
@@ -209,7 +197,7 @@ class GradientPerturbation:
 
     def rows(self, data: Any) -> tuple[Whole, Floats]:
         """Rows in grid units, and their targets."""
-        x, targets = rows(data, self.features, self.outputs, residual=self.loss_function.residual)
+        x, targets = self.read(data)
         return _whole_rows(x), np.ascontiguousarray(targets.T)
 
     def walk(self, rng: Random) -> Way:

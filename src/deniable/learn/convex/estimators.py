@@ -8,6 +8,7 @@ features, the classes or the range of the target. `fit` runs one mechanism throu
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from deniable.errors import InvalidParameter
 from deniable.guarantee import DEFAULT_DELTA
 from deniable.learn.bounded import Box, labels, lengths
 from deniable.learn.convex.descent import Descent, GradientPerturbation
-from deniable.learn.convex.fit import ObjectivePerturbation, OutputPerturbation
+from deniable.learn.convex.fit import LinearFit, ObjectivePerturbation, OutputPerturbation
 from deniable.learn.convex.losses import Floats, HuberHinge, HuberResidual, Logistic, MarginLoss
 from deniable.learn.estimator import PrivateClassifier, PrivateEstimator, PrivateRegressor, target_numbers
 from deniable.ledger import Account
@@ -30,33 +31,21 @@ RIDGE = 1e-3
 """The `alpha` of these two, unless another is given; DP-SGD, which stops early, needs none."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _Linear(PrivateEstimator):
-    """The part that classifiers and regression share."""
+    """The part that classifiers and regression share. The fields are the parameters that scikit-learn
+    reads."""
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = DEFAULT_DELTA,
-        n: int | None = None,
-        bounds: Any = None,
-        norm: float | None = None,
-        alpha: float | None = None,
-        method: str | Descent = "objective",
-        fit_intercept: bool = True,
-        account: Account | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.n = n
-        self.bounds = bounds
-        self.norm = norm
-        self.alpha = alpha
-        self.method = method
-        self.fit_intercept = fit_intercept
-        self.account = account
-        self.random_state = random_state
+    epsilon: float = 1.0
+    delta: float = DEFAULT_DELTA
+    n: int | None = None
+    bounds: Any = None
+    norm: float | None = None
+    alpha: float | None = None
+    method: str | Descent = "objective"
+    fit_intercept: bool = True
+    account: Account | None = None
+    random_state: int | None = None
 
     def _solve(self, x: Floats, targets: Floats, loss: MarginLoss) -> tuple[Floats, Floats]:
         """Coefficients and intercepts, in the units of x, one row for each column of the targets."""
@@ -64,9 +53,7 @@ class _Linear(PrivateEstimator):
         mechanism = self._mechanism(loss, x.shape[1] + bool(self.fit_intercept), targets.shape[1])
         return self._unscaled(self._run(mechanism, (self._scaled(box, x), targets)), box)
 
-    def _mechanism(
-        self, loss: MarginLoss, features: int, outputs: int
-    ) -> OutputPerturbation | ObjectivePerturbation | GradientPerturbation:
+    def _mechanism(self, loss: MarginLoss, features: int, outputs: int) -> LinearFit:
         n = self._said("n", "the public size of the data, which is never counted")
         unit, method = self._unit, Descent() if self.method == "sgd" else self.method
         if isinstance(method, Descent):
@@ -102,37 +89,11 @@ class _Linear(PrivateEstimator):
         return np.asarray(self._features(X) @ self.coef_.T + self.intercept_)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _LinearClassifier(PrivateClassifier, _Linear):
     """One problem for two classes, one against the rest for more."""
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = DEFAULT_DELTA,
-        n: int | None = None,
-        bounds: Any = None,
-        norm: float | None = None,
-        classes: Any = None,
-        alpha: float | None = None,
-        method: str | Descent = "objective",
-        fit_intercept: bool = True,
-        account: Account | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            n=n,
-            bounds=bounds,
-            norm=norm,
-            alpha=alpha,
-            method=method,
-            fit_intercept=fit_intercept,
-            account=account,
-            random_state=random_state,
-        )
-        self.classes = classes
+    classes: Any = None
 
     def _margin_loss(self) -> MarginLoss:
         return Logistic()
@@ -185,40 +146,14 @@ class PrivateLinearSVM(_LinearClassifier):
         return HuberHinge()
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateLinearRegression(PrivateRegressor, _Linear):
     """Linear regression by Huber's loss, for a target inside `target=(low, high)`.
 
     Guarantee, Assumes, Reference: as `PrivateLogisticRegression`; targets outside the range are clamped.
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = DEFAULT_DELTA,
-        n: int | None = None,
-        bounds: Any = None,
-        norm: float | None = None,
-        target: tuple[float, float] | None = None,
-        alpha: float | None = None,
-        method: str | Descent = "objective",
-        fit_intercept: bool = True,
-        account: Account | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            n=n,
-            bounds=bounds,
-            norm=norm,
-            alpha=alpha,
-            method=method,
-            fit_intercept=fit_intercept,
-            account=account,
-            random_state=random_state,
-        )
-        self.target = target
+    target: tuple[float, float] | None = None
 
     def fit(self, X: Any, y: Any) -> Self:
         """Charge, then learn."""

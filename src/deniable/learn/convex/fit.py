@@ -25,6 +25,7 @@ data set: a further release of sensitivity 2τ/Λ, with its own noise (Iyengar e
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,14 +53,9 @@ _FINE = 2**40
 
 
 @dataclass(frozen=True)
-class OutputPerturbation:
-    """The minimiser of F, with integer noise on a grid.
-
-    Guarantee: (ε, δ)-DP for `unit`, by `Gaussian` noise; with δ = 0 ε-DP by `Laplace` noise on L1 ≤ √d·L2.
-    Assumes:   nothing of the data: rows longer than 1 are shortened, entries that are no number are 0.
-    Error:     not known before data is seen: it depends on how flat the loss is.
-    Reference: module docstring.
-    """
+class LinearFit(ABC):
+    """What every way to learn a linear model under a guarantee is told: the loss, how many features, rows (a
+    public size) and outputs there are, how much ridge, the budget and who is protected."""
 
     loss_function: MarginLoss
     features: int
@@ -69,10 +65,55 @@ class OutputPerturbation:
     delta: Number = 0
     unit: Unit = _ROW
     outputs: int = 1
+
+    def __post_init__(self) -> None:
+        checks.whole("features", self.features, at_least=1)
+        checks.whole("outputs", self.outputs, at_least=1)
+        checks.whole("n", self.n, at_least=1)
+        self._check_alpha()
+        checks.number("epsilon", self.epsilon, above=0)
+        checks.number("delta", self.delta, at_least=0, below=1)
+        one_row(self.unit)
+
+    def _check_alpha(self) -> None:
+        checks.number("alpha", self.alpha, above=0)
+
+    @property
+    @abstractmethod
+    def loss(self) -> Loss: ...
+
+    @abstractmethod
+    def __call__(self, data: Any, *, rng: Random) -> Floats:
+        """The weights, a row for each output."""
+
+    def error(self, confidence: float = 0.95) -> None:
+        return None
+
+    def read(self, data: Any) -> tuple[Floats, Floats]:
+        """Rows of norm at most 1, and the targets of each problem; see `rows`."""
+        return rows(data, self.features, self.outputs, residual=self.loss_function.residual)
+
+    @property
+    def _tolerance(self) -> float:
+        """The gradient that the solver may leave: little beside one row's, and above what
+        rounding n terms costs."""
+        return self.loss_function.lipschitz * max(1e-4, 1e-9 * self.n)
+
+
+@dataclass(frozen=True)
+class OutputPerturbation(LinearFit):
+    """The minimiser of F, with integer noise on a grid.
+
+    Guarantee: (ε, δ)-DP for `unit`, by `Gaussian` noise; with δ = 0 ε-DP by `Laplace` noise on L1 ≤ √d·L2.
+    Assumes:   nothing of the data: rows longer than 1 are shortened, entries that are no number are 0.
+    Error:     not known before data is seen: it depends on how flat the loss is.
+    Reference: module docstring.
+    """
+
     noise: Gaussian | Laplace = field(init=False)
 
     def __post_init__(self) -> None:
-        _check(self)
+        super().__post_init__()
         change = self.loss_function.lipschitz * (2 if self.unit.replace else 1)
         reach = math.sqrt(self.outputs) * (change + 2 * self._tolerance) / self.ridge * (1 + 1e-12)
         size = self.outputs * self.features
@@ -82,11 +123,8 @@ class OutputPerturbation:
     def loss(self) -> Loss:
         return self.noise.loss
 
-    def error(self, confidence: float = 0.95) -> None:
-        return None
-
     def __call__(self, data: Any, *, rng: Random) -> Floats:
-        x, targets = rows(data, self.features, self.outputs, residual=self.loss_function.residual)
+        x, targets = self.read(data)
         zero = np.zeros(self.features)
         solutions = [
             minimise(RidgeObjective(self.loss_function, x, y, self.ridge, zero), self._tolerance)
@@ -98,13 +136,9 @@ class OutputPerturbation:
     def ridge(self) -> float:
         return float(self.alpha) * self.n
 
-    @property
-    def _tolerance(self) -> float:
-        return _tolerance(self.loss_function, self.n)
-
 
 @dataclass(frozen=True)
-class ObjectivePerturbation:
+class ObjectivePerturbation(LinearFit):
     """The minimiser of F with a random linear term. Λ is raised where ε asks for it.
 
     Guarantee: (ε, δ)-DP (ε-DP with δ = 0) for one row added or removed.
@@ -114,18 +148,10 @@ class ObjectivePerturbation:
     Reference: module docstring.
     """
 
-    loss_function: MarginLoss
-    features: int
-    n: int
-    alpha: float
-    epsilon: Number
-    delta: Number = 0
-    unit: Unit = _ROW
-    outputs: int = 1
     noise: Gaussian | Laplace = field(init=False)
 
     def __post_init__(self) -> None:
-        _check(self)
+        super().__post_init__()
         if self.unit.replace:
             raise InvalidParameter(
                 "Objective perturbation is proved here for a row added or removed, not replaced. Nothing was "
@@ -147,11 +173,8 @@ class ObjectivePerturbation:
         part = Composed((Approximate(epsilon, delta) if delta else Pure(epsilon), self.noise.loss))
         return part if self.outputs == 1 else part * self.outputs
 
-    def error(self, confidence: float = 0.95) -> None:
-        return None
-
     def __call__(self, data: Any, *, rng: Random) -> Floats:
-        x, targets = rows(data, self.features, self.outputs, residual=self.loss_function.residual)
+        x, targets = self.read(data)
         return np.stack([self._one(x, y, rng) for y in targets])
 
     def _one(self, x: Floats, y: Floats, rng: Random) -> Floats:
@@ -187,10 +210,6 @@ class ObjectivePerturbation:
         least = self.loss_function.smoothness / math.expm1(self._spent[0] / 4)
         return max(float(self.alpha) * self.n, least)
 
-    @property
-    def _tolerance(self) -> float:
-        return _tolerance(self.loss_function, self.n)
-
 
 def largest_mu(epsilon: float, delta: float) -> float:
     """The largest μ with δ_Gauss(ε; μ) ≤ δ, from below."""
@@ -221,16 +240,6 @@ def rows(data: Any, features: int, outputs: int = 1, *, residual: bool = False) 
     return small * np.minimum(large, room)[:, None], y.T
 
 
-def _check(mechanism: OutputPerturbation | ObjectivePerturbation) -> None:
-    checks.whole("features", mechanism.features, at_least=1)
-    checks.whole("outputs", mechanism.outputs, at_least=1)
-    checks.whole("n", mechanism.n, at_least=1)
-    checks.number("alpha", mechanism.alpha, above=0)
-    checks.number("epsilon", mechanism.epsilon, above=0)
-    checks.number("delta", mechanism.delta, at_least=0, below=1)
-    one_row(mechanism.unit)
-
-
 def _noise(epsilon: Number, delta: Number, reach: float, features: int, unit: Unit) -> Gaussian | Laplace:
     """Enough for an L2 sensitivity of `reach`."""
     if delta:
@@ -238,9 +247,3 @@ def _noise(epsilon: Number, delta: Number, reach: float, features: int, unit: Un
     return Laplace.for_budget(
         epsilon, reach * math.sqrt(features) * (1 + 1e-12), dimension=features, real=True, unit=unit
     )
-
-
-def _tolerance(loss: MarginLoss, n: int) -> float:
-    """The gradient that the solver may leave: little beside one row's, and above what
-    rounding n terms costs."""
-    return loss.lipschitz * max(1e-4, 1e-9 * n)

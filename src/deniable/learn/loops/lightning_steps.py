@@ -36,15 +36,31 @@ class StepNumbers:
 
 
 class PrivateSteps:
-    """The methods that a strategy of Lightning gets; the class of Lightning's own comes after this one.
+    """Train the run's model, a `LightningModule`, privately in Lightning's own loop, on the CPU.
 
-    The module's `training_step` and `backward` are never called: its loss on private rows would be a release.
+        run = DPSGD(module, nn.CrossEntropyLoss(), lots=Lots(n=60_000, lot=600, epochs=5), privacy=Privacy(…))
+        trainer = Trainer(max_epochs=5, strategy=PrivateStrategy(run, account=account))
+        trainer.fit(module, loader)
+
+    The whole run is charged when training starts; before that everything that can be wrong is refused. The
+    loader says where the rows are, and the run how lots are drawn of them. The criterion of the run is what
+    is minimised; `training_step` is not called, and the gradient's norm and the number of usable rows, both
+    as released, are logged in its place. Optimiser and schedules are those of `configure_optimizers`. A
+    checkpoint of Lightning (`ckpt_path=`) takes the run up under the charge that paid for it; `every` steps
+    are noted in the ledger at once.
+
+    The class of Lightning's own comes after this one. The module's `training_step` and `backward` are never
+    called: its loss on private rows would be a release.
     """
 
+    strategy_name = "deniable"
     lightning_module: Any
     optimizers: list[Optimizer]
 
-    def start(self, run: DPSGD, account: Account, rng: Random | None, every: int = EVERY) -> None:
+    def __init__(
+        self, run: DPSGD, *, account: Account, rng: Random | None = None, every: int = EVERY
+    ) -> None:
+        super().__init__(device="cpu")  # type: ignore[call-arg]
         self.loop = PaidLoop(run, account, rng=rng, every=every)
         self._loader: Any = None
         self._others: list[Any] = []

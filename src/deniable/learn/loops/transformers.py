@@ -112,7 +112,7 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
             self.loop.take_up(_record(Path(str(folder))))
         try:
             output = super().train(resume_from_checkpoint=folder)
-        except BaseException:
+        except BaseException:  # raised again: the optimiser is given back, nothing is settled
             self.loop.leave()
             raise
         self.loop.close()

@@ -19,7 +19,9 @@ from deniable.learn.bounded import positions, readable
 from deniable.learn.pca import PrivatePCA, Projection
 from deniable.learn.sgd.data.rows import rows
 from deniable.learn.sgd.dpsgd import DPSGD
+from deniable.learn.sgd.sampling.lots import Lots
 from deniable.learn.sgd.schedules import linear
+from deniable.learn.sgd.settings import Execution, Learning, Privacy
 from deniable.learn.sgd.training.trainer import Trainer
 from deniable.loss import Composed, GaussianNoise, Loss
 from deniable.mechanism import Random
@@ -112,14 +114,12 @@ class PcaNetwork:
         return DPSGD(
             network(self.components or FEATURES, self.hidden),
             nn.CrossEntropyLoss(),
-            n=self.n,
-            lot=self.lot,
-            steps=max(1, round(self.epochs * per_epoch)),
-            clip=self.clip,
-            learning_rate=linear(self.learning_rate, self.final_rate, over=10 * per_epoch),
-            noise_multiplier=self.noise_multiplier,
-            average=self.average,
-            progress=False,
+            lots=Lots(n=self.n, lot=self.lot, steps=max(1, round(self.epochs * per_epoch))),
+            privacy=Privacy(noise_multiplier=self.noise_multiplier, clip=self.clip),
+            learning=Learning(
+                linear(self.learning_rate, self.final_rate, over=10 * per_epoch), average=self.average
+            ),
+            how=Execution(progress=False),
         )
 
     @property

@@ -219,7 +219,7 @@ def _checked(maps: Callable[[Tensor], Tensor], images: Tensor, like: Tensor) -> 
 def _runs(image: Tensor, maps: Callable[[Tensor], Tensor], like: Tensor) -> bool:
     try:
         _checked(maps, image, like)
-    except Exception:
+    except Exception:  # steered by this image, which is left out; it must not show
         return False
     return True
 
@@ -228,7 +228,7 @@ def _images(data: Any) -> Tensor:
     """Images whose container tells their shape and type, whatever they hold."""
     try:
         images = data[0]
-    except Exception:
+    except Exception:  # of the container, whatever it holds: one fixed sentence follows
         images = None
     if not (isinstance(images, Tensor) or is_numeric(images)) or not images.ndim:
         raise DataError("Expected (images, labels) with images as a tensor or an array of numbers.")

@@ -29,6 +29,7 @@ in 2^40. Reference: the convolution of discrete Gaussians, Peikert 2010, Theorem
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
@@ -40,12 +41,13 @@ from torch import Tensor
 from deniable import checks
 from deniable.accounting.methods.gaussian import analytic_sigma
 from deniable.errors import InvalidParameter
-from deniable.loss import DiscreteLaplaceNoise, Number
+from deniable.loss import DiscreteLaplaceNoise, GaussianNoise, Number
 from deniable.loss import exact as fraction
 from deniable.mechanism import Random
 from deniable.mechanisms import integer_noise
 from deniable.mechanisms.integer_noise import IntegerNoise, gaussian
 from deniable.numbers import plain
+from deniable.units import Unit
 
 SMOOTHING = 4
 """s of the lemma, in grid units."""
@@ -166,3 +168,29 @@ def full_precision() -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+class NoisySums(ABC):
+    """A release of exact sums for one row added or removed, whose error is not known before data is seen:
+    with Gaussian noise of `noise_multiplier`, or ε-DP by Laplace noise."""
+
+    noise_multiplier: float | None
+    epsilon: Number | None
+
+    @property
+    @abstractmethod
+    def _l1(self) -> int:
+        """The L1 sensitivity, in grid units."""
+
+    @property
+    def loss(self) -> GaussianNoise | DiscreteLaplaceNoise:
+        if self.noise_multiplier is not None:
+            return GaussianNoise(self.noise_multiplier)
+        return laplace_loss(self._l1, self.epsilon or 1)
+
+    @property
+    def unit(self) -> Unit:
+        return Unit.row()
+
+    def error(self, confidence: float = 0.95) -> None:
+        return None

@@ -11,7 +11,7 @@ cost         what a run costs
 data/        private rows
 sampling/    which rows a step sees
 checking     what is found before the charge
-noise        in double precision or on a grid, `correlated` over steps or not
+noise        in double precision or on a grid, correlated over steps or not
 training/    steps, loops, processes, saving; `outcome`: what a run releases
 tables       classifiers for tables
 """

@@ -76,7 +76,7 @@ def copied(value: Copied) -> Copied:
     """A copy, or a refusal before anything is charged."""
     try:
         return copy.deepcopy(value)
-    except Exception as error:
+    except Exception as error:  # the owner's model, before a row is read
         old = "weight_norm" in str(error)
         way = "Use torch.nn.utils.parametrizations.weight_norm." if old else "Keep no such thing in it."
         raise InvalidParameter(
@@ -152,7 +152,7 @@ def _refuse_example(run: DPSGD, clipper: PerExample, form: RowForm) -> None:
         usable = all(bool(torch.isfinite(each).all()) for each in norms)
     except DeniableError:
         raise
-    except Exception:
+    except Exception:  # the example is public or made up
         usable = False
     if not usable:
         raise InvalidParameter(
@@ -271,7 +271,7 @@ def refuse_optimizer(run: DPSGD) -> None:
     model = copied(run.model)
     try:
         optimizer = learning.new_optimizer(model)
-    except Exception as error:
+    except Exception as error:  # the caller's function, before a row is read
         raise InvalidParameter(
             f"Expected a function that makes an optimizer from parameters alone: {error}. Nothing was "
             "charged. Give optimizer=lambda parameters: torch.optim.Adam(parameters, lr=0.01), or the "
@@ -308,7 +308,7 @@ def trial(model: nn.Module, optimizer: Optimizer) -> None:
         for parameter in model.parameters():
             parameter.grad = torch.zeros_like(parameter)
         optimizer.step()
-    except Exception as error:
+    except Exception as error:  # zero gradients: no row steers it
         raise InvalidParameter(
             f"Expected an optimizer whose step() needs no closure and takes dense gradients: {error}. "
             "Nothing was charged."

@@ -169,9 +169,9 @@ class Adaptive:
 
 
 Rule: TypeAlias = Flat | PerLayer | Adaptive
-"""How gradients are clipped: `groups` names the parameters of each group (None: all are one group), `bounds` is the
-largest norm of an example's gradient in each at the first step, and `multipliers` the deviation of each group's noise
-over its bound, for a step whose whole multiplier is given."""
+"""How gradients are clipped: `groups` names the parameters of each group (None: all are one group), `bounds`
+is the largest norm of an example's gradient in each at the first step, and `multipliers` the deviation of
+each group's noise over its bound, for a step whose whole multiplier is given."""
 
 
 def rule(clip: float | Rule) -> Rule:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, TypeVar, cast
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any
 
 import torch
 from torch import nn
@@ -24,25 +24,22 @@ from deniable.learn.sgd.cost import Cost
 from deniable.learn.sgd.data import rows
 from deniable.learn.sgd.data.arrivals import Arrivals, ArrivingRows
 from deniable.learn.sgd.data.users import UserRows, users_of
-from deniable.learn.sgd.data.views import Augment
 from deniable.learn.sgd.equivalents import with_equivalents
 from deniable.learn.sgd.noise import GradientGrid
 from deniable.learn.sgd.outcome import Trained
 from deniable.learn.sgd.sampling.fixed_lots import FixedLots
 from deniable.learn.sgd.sampling.lots import LotPlan, Lots
 from deniable.learn.sgd.schedules import Schedule
-from deniable.learn.sgd.settings import Execution, Learning, OptimizerFactory, Privacy
+from deniable.learn.sgd.settings import Execution, Learning, OptimizerFactory, Privacy, check_kind
 from deniable.learn.sgd.training import progress
 from deniable.learn.sgd.training.trainer import Trainer
 from deniable.loss import Composed, Loss, Number
 from deniable.mechanism import Random
 from deniable.units import Unit
 
-Setting = TypeVar("Setting")
 
-
-@with_equivalents
-@dataclass(frozen=True, init=False)
+@partial(with_equivalents, values=(Lots, Privacy, Learning, Execution))
+@dataclass(frozen=True)
 class DPSGD:
     """Train a copy of `model` by differentially private stochastic gradient descent.
 
@@ -51,8 +48,8 @@ class DPSGD:
     by `lot` and lets the optimiser move. The noise is solved from (epsilon, delta) if it is not given.
 
     A run is said in values: `lots` (what is drawn), `privacy` (budget or noise, clip,
-    unit), `learning` (rate, optimiser, views), `how` (what changes no number). Or in
-    keywords, which are the fields of those values and make them.
+    unit), `learning` (rate, optimiser, views), `how` (what changes no number). In one line:
+    `DPSGD.from_keywords`.
 
     Guarantee: the loss of `steps` steps of Gaussian noise on samples, for `unit`: all that is released (the
                model, the history, every gradient on the way) is a function of the noisy sums. Rows that hold
@@ -81,23 +78,30 @@ class DPSGD:
 
     model: nn.Module
     criterion: Criterion | BatchLoss
+    _: KW_ONLY
     lots: Lots | FixedLots
     privacy: Privacy
-    learning: Learning
-    how: Execution
+    learning: Learning = Learning()
+    how: Execution = Execution()
     example: Any = field(default=None, repr=False, compare=False)
     checked: Checked = field(default_factory=Checked, init=False, repr=False, compare=False)
 
-    def __init__(
-        self,
+    def __post_init__(self) -> None:
+        check_kind("lots", self.lots, Lots, FixedLots)
+        check_kind("privacy", self.privacy, Privacy)
+        check_kind("learning", self.learning, Learning)
+        check_kind("how", self.how, Execution)
+        checking.refuse_settings(self)
+        checking.refuse_model(self)
+        checking.refuse_optimizer(self)
+        object.__setattr__(self, "privacy", self._with_noise())
+
+    @classmethod
+    def from_keywords(
+        cls,
         model: nn.Module,
         criterion: Criterion | BatchLoss,
         *,
-        lots: Lots | FixedLots | None = None,
-        privacy: Privacy | None = None,
-        learning: Learning | None = None,
-        how: Execution | None = None,
-        example: Any = None,
         n: int | None = None,
         lot: Number | None = None,
         rate: Number | None = None,
@@ -109,38 +113,26 @@ class DPSGD:
         epsilon: Number | None = None,
         delta: Number | None = None,
         noise_multiplier: Number | None = None,
-        noise_schedule: tuple[Number, ...] = (1,),
-        multiplicity: int = 1,
-        augment: Augment | None = None,
-        average: float | None = None,
-        grid: bool = False,
         unit: Unit = checks.ROW,
-        microbatch: int | None = None,
         progress: bool = True,
-        device: torch.device | str | None = None,
-    ) -> None:
-        own = Privacy(epsilon, delta, noise_multiplier, noise_schedule, clip, grid, unit)
-        values: dict[str, Any] = {
-            "model": model,
-            "criterion": criterion,
-            "lots": _lots(lots, Lots(n, lot, rate, epochs, steps)),
-            "privacy": _either("privacy", privacy, own, Privacy()),
-            "learning": _either(
-                "learning",
-                learning,
-                Learning(learning_rate, optimizer, multiplicity, augment, average),
-                Learning(),
-            ),
-            "how": _either("how", how, Execution(microbatch, progress, device), Execution()),
-            "example": example,
-            "checked": Checked(),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-        checking.refuse_settings(self)
-        checking.refuse_model(self)
-        checking.refuse_optimizer(self)
-        object.__setattr__(self, "privacy", self._with_noise())
+        example: Any = None,
+    ) -> DPSGD:
+        """A run in one line, of the fields that most runs name.
+
+        >>> run = DPSGD.from_keywords(nn.Linear(4, 3), nn.CrossEntropyLoss(), n=1000, lot=50, epochs=2,
+        ...                           learning_rate=0.5, epsilon=2, delta=1e-5)
+        >>> run.lots
+        Lots(n=1000, lot=50, rate=None, epochs=2, steps=None, cap=None, at_most=None, allocated=False)
+        """
+        return cls(
+            model,
+            criterion,
+            lots=Lots(n, lot, rate, epochs, steps),
+            privacy=Privacy(epsilon, delta, noise_multiplier, clip=clip, unit=unit),
+            learning=Learning(learning_rate, optimizer),
+            how=Execution(progress=progress),
+            example=example,
+        )
 
     # -------------------------------------------------------------------------------------------- the loss
 
@@ -323,24 +315,3 @@ def _arriving(run: DPSGD, data: Arrivals) -> rows.Rows:
             "charged."
         )
     return ArrivingRows(data, run.example)
-
-
-def _lots(value: Lots | FixedLots | None, made: Lots) -> Lots | FixedLots:
-    if isinstance(value, FixedLots) and made == Lots():
-        return value
-    return _either("lots", None if value is None else cast(Lots, value), made, Lots())
-
-
-def _either(name: str, value: Setting | None, made: Setting, default: Setting) -> Setting:
-    """The value, or the one that keywords make; both would contradict one another."""
-    if value is None:
-        return made
-    if not isinstance(value, type(default)):
-        raise InvalidParameter(
-            f"Expected {name} to be a {type(default).__name__}, got {type(value).__name__}."
-        )
-    if made != default:
-        raise InvalidParameter(
-            f"Expected {name}= or the keywords that make one, not both. Nothing was charged."
-        )
-    return value

@@ -4,7 +4,8 @@ TypeError."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any, ParamSpec, TypeVar
 
 EQUIVALENTS = {
@@ -16,7 +17,7 @@ EQUIVALENTS = {
     "data_loader": "the data of account.run(run, data) or make_private(run, optimizer, data, account=…)",
     "lr": "Learning(learning_rate=…)",
     "poisson_sampling": "always so",
-    "secure_mode": "always so; grid=True draws exact integers",
+    "secure_mode": "always so; Privacy(grid=True) draws exact integers",
     "max_physical_batch_size": "Execution(microbatch=…)",
 }
 Kind = TypeVar("Kind")
@@ -60,8 +61,14 @@ def of_a_run(function: Callable[Parameters, Result]) -> Callable[Parameters, Res
     return named
 
 
-def with_equivalents(kind: type[Kind]) -> type[Kind]:
-    """Let a class refuse the names of Opacus with what they are here.
+def with_equivalents(
+    kind: type[Kind],
+    values: tuple[type, ...] = (),
+    others: Mapping[str, str] = EQUIVALENTS,
+    page: str = "Coming from Opacus",
+) -> type[Kind]:
+    """Let a class refuse the names of Opacus with what they are here, and the fields of the `values` that it
+    takes.
 
     >>> @with_equivalents
     ... class Settings:
@@ -72,14 +79,13 @@ def with_equivalents(kind: type[Kind]) -> type[Kind]:
     TypeError: Settings has no argument max_grad_norm. Here it is Privacy(clip=…); see "Coming from Opacus".
     """
     original: Any = vars(kind)["__init__"]
+    own = {field.name: f"{value.__name__}({field.name}=…)" for value in values for field in fields(value)}
+    here = {**others, **own}
 
     @functools.wraps(original)
     def named(self: Kind, *args: Any, **kwargs: Any) -> None:
-        for name in kwargs.keys() & EQUIVALENTS.keys():
-            raise TypeError(
-                f"{kind.__name__} has no argument {name}. Here it is {EQUIVALENTS[name]}; "
-                'see "Coming from Opacus".'
-            )
+        for name in kwargs.keys() & here.keys():
+            raise TypeError(f'{kind.__name__} has no argument {name}. Here it is {here[name]}; see "{page}".')
         original(self, *args, **kwargs)
 
     type.__setattr__(kind, "__init__", named)

@@ -22,6 +22,15 @@ from deniable.units import Unit, UnitKind
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 
 
+def check_kind(name: str, value: object, *kinds: type) -> None:
+    """Raise unless a value of a run is of the class that it is to be."""
+    if not isinstance(value, kinds):
+        words = " or ".join(kind.__name__ for kind in kinds)
+        raise InvalidParameter(
+            f"Expected {name} to be of the class {words}, got {type(value).__name__}. Nothing was charged."
+        )
+
+
 @with_equivalents
 @dataclass(frozen=True)
 class Privacy:

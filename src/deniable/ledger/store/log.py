@@ -5,8 +5,8 @@ was emptied, cut off or written over in place keeps its inode, so neither notice
 behind a gap, and whoever reads the log anew finds nothing beyond the gap. So every frame that the index calls
 committed is looked at once, by its salts, and the last one, by its checksum of all before it, in each look.
 
-SQLite takes no lock on the log, so it may be opened and closed here. The index has all locks of a process, which
-closing it would drop: it is read through the descriptor that SQLite itself has open.
+SQLite takes no lock on the log, so it may be opened and closed here. The index has all locks of a process,
+which closing it would drop: it is read through the descriptor that SQLite itself has open.
 Reference: sqlite.org/walformat.html, sections 2.1 and 4.
 """
 
@@ -56,10 +56,10 @@ class Log:
         """Whether every committed frame is on disk. Another process may write meanwhile: what the index says
         must be the same before and after a frame was missed."""
         while True:
-            committed = self._committed()
-            if committed is None or self._holds(committed):
+            frames = self._committed()
+            if frames is None or self._holds(frames):
                 return True
-            if self._committed() == committed:
+            if self._committed() == frames:
                 return False
 
     def _holds(self, committed: Committed) -> bool:

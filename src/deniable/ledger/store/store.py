@@ -84,7 +84,7 @@ class Store(Original):
         self.url = parse(url)
         self.sqlite = self.url.get_backend_name() == "sqlite"
         self.in_memory = self.sqlite and self.url.database in (None, "", ":memory:")
-        self.engine = _engine(self.url, self.in_memory)
+        self.engine = open_database(self.url, in_memory=self.in_memory)
         self._database: visible.Identity | None = None
         if self.path is not None:
             self._name = os.path.abspath(self.path)
@@ -333,7 +333,10 @@ def parse(url: str) -> URL:
     raise InvalidParameter(f"Expected a ledger in sqlite:// or postgresql://, got {address.drivername}://.")
 
 
-def _engine(url: URL, in_memory: bool) -> Engine:
+def open_database(url: URL, *, in_memory: bool = False) -> Engine:
+    """A database whose commits are on disk when they return, and whose SQLite transactions begin as we say:
+    at once as a writer, unless the connection has the option `reading`. For all that Deniable keeps. In
+    memory all threads share one connection."""
     if url.get_backend_name() == "sqlite":
         pool: dict[str, Any] = {}
         if in_memory:
@@ -352,7 +355,8 @@ def _engine(url: URL, in_memory: bool) -> Engine:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    """Begin for SQLAlchemy's own connections, which only migrations use."""
+    """Begin for SQLAlchemy's own connections. A writer takes the write lock before it reads: what it read would
+    else be out of date when it writes."""
     connection.exec_driver_sql(
         "BEGIN" if connection.get_execution_options().get("reading") else "BEGIN IMMEDIATE"
     )

@@ -1,5 +1,5 @@
 """Choose one of a public list by a private score: the exponential mechanism,
-permute-and-flip, and the best few.
+permute-and-flip, report noisy max, and the best few.
 
 Scores are read by the rules of `grid` in units of a 2^20th of the sensitivity, so that a
 neighbour moves each by at most 2^20 units and every probability is exact. (The rounding
@@ -9,8 +9,10 @@ moves a score by less than a millionth of the sensitivity.)
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,9 @@ import numpy as np
 from deniable import checks
 from deniable.loss import BoundedRange, Loss, Number, Pure, exact
 from deniable.mechanism import Error, Random
-from deniable.mechanisms import grid
+from deniable.mechanisms import grid, tails
 from deniable.mechanisms.choice import Exponentials, draw
+from deniable.mechanisms.integer_noise import IntegerNoise, laplace
 from deniable.numbers import plain
 from deniable.units import Unit
 
@@ -28,7 +31,61 @@ RESOLUTION = 2**20
 
 
 @dataclass(frozen=True)
-class Exponential:
+class ScoredChoice(ABC):
+    """What all choices by a score share: a public list, ε, and how far a unit moves each candidate's
+    score."""
+
+    candidates: tuple[Any, ...]
+    epsilon: Number
+    sensitivity: Number = 1
+    monotone: bool = False
+    unit: Unit = checks.ROW
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "candidates", checks.choices("candidates", self.candidates))
+        object.__setattr__(self, "epsilon", checks.number("epsilon", self.epsilon, above=0))
+        object.__setattr__(self, "sensitivity", checks.number("sensitivity", self.sensitivity, above=0))
+        checks.monotone(self.monotone, checks.unit(self.unit))
+
+    @property
+    @abstractmethod
+    def loss(self) -> Loss: ...
+
+    @property
+    def change(self) -> int:
+        """How far two scores may part, in score units: unless all move one way, by twice the sensitivity."""
+        return RESOLUTION if self.monotone else 2 * RESOLUTION
+
+    @property
+    def rate(self) -> Fraction:
+        """The exponent of one score unit: ε/(2·2^20), or ε/2^20 if monotone."""
+        return exact(self.epsilon) / self.change
+
+    @property
+    def score_unit(self) -> Fraction:
+        return exact(self.sensitivity) / RESOLUTION
+
+    def read_scores(self, data: Any) -> grid.Whole:
+        # The sensitivity is a whole number of units, so rounding to the grid does not enlarge it.
+        return grid.read(data, len(self.candidates), self.score_unit)
+
+    def score_of(self, exponent: float) -> float:
+        """The score difference of this exponent; rounding two scores adds at most one unit."""
+        return exponent * (1 + 1e-12) * float(self.score_unit / self.rate) + float(self.score_unit)
+
+    def gap(self, beta: Fraction, rounds: int = 1) -> float:
+        """The score t below the best that is missed with probability at most beta, by exponential weights in
+        each of `rounds` rounds that share ε.
+
+        At worst all n − 1 others lie t below: then they are chosen with probability (n − 1)w/(1 + (n − 1)w),
+        w = e^(−rate·t).
+        """
+        odds = (len(self.candidates) - 1) * float((1 - beta) / beta)
+        return self.score_of(rounds * math.log(odds) if odds > 1 else 0.0)
+
+
+@dataclass(frozen=True)
+class Exponential(ScoredChoice):
     """One of `candidates`, with probability ∝ exp(ε·score/(2·sensitivity)), or ∝
     exp(ε·score/sensitivity) if monotone.
 
@@ -50,29 +107,20 @@ class Exponential:
     BoundedRange(epsilon=1)
     """
 
-    candidates: tuple[Any, ...]
-    epsilon: Number
-    sensitivity: Number = 1
-    monotone: bool = False
-    unit: Unit = checks.ROW
-
-    def __post_init__(self) -> None:
-        _check(self)
-
     @property
     def loss(self) -> BoundedRange:
         return BoundedRange(self.epsilon)
 
     def error(self, confidence: float = 0.95) -> Error:
-        return Error(_gap(self, checks.failure(confidence)), float(confidence), measure="score")
+        return Error(self.gap(checks.failure(confidence)), float(confidence), measure="score")
 
     def __call__(self, data: Any, *, rng: Random) -> Any:
-        distances = _below_best(data, self.candidates, self.sensitivity)
-        return self.candidates[draw(Exponentials(_rate(self), distances), rng)]
+        scores = self.read_scores(data)
+        return self.candidates[draw(Exponentials(self.rate, scores.max() - scores), rng)]
 
 
 @dataclass(frozen=True)
-class PermuteAndFlip:
+class PermuteAndFlip(ScoredChoice):
     """One of `candidates`: in random order, each is taken with probability exp(−rate·(best − score)).
 
     The rate is ε/(2·sensitivity), or ε/sensitivity if monotone; it is the argmax of
@@ -90,15 +138,6 @@ class PermuteAndFlip:
     'cold'
     """
 
-    candidates: tuple[Any, ...]
-    epsilon: Number
-    sensitivity: Number = 1
-    monotone: bool = False
-    unit: Unit = checks.ROW
-
-    def __post_init__(self) -> None:
-        _check(self)
-
     @property
     def loss(self) -> Pure:
         return Pure(self.epsilon)
@@ -113,10 +152,11 @@ class PermuteAndFlip:
                 high = middle
             else:
                 low = middle
-        return Error(_in_scores(self, high), float(confidence), measure="score")
+        return Error(self.score_of(high), float(confidence), measure="score")
 
     def __call__(self, data: Any, *, rng: Random) -> Any:
-        gaps, rate = _below_best(data, self.candidates, self.sensitivity).tolist(), _rate(self)
+        scores, rate = self.read_scores(data), self.rate
+        gaps = (scores.max() - scores).tolist()
         order = rng.permutation(len(gaps)).tolist()
         # The best candidate is taken for sure when it comes, so one of them is.
         return self.candidates[next(i for i in order if gaps[i] == 0 or rng.bernoulli_exp(rate * gaps[i]))]
@@ -144,7 +184,10 @@ class TopK:
     unit: Unit = checks.ROW
 
     def __post_init__(self) -> None:
-        _check(self)
+        choice = self._choice
+        object.__setattr__(self, "candidates", choice.candidates)
+        object.__setattr__(self, "epsilon", choice.epsilon)
+        object.__setattr__(self, "sensitivity", choice.sensitivity)
         object.__setattr__(self, "count", checks.whole("count", self.count, at_least=1))
         checks.number("count", self.count, below=len(self.candidates) + 1)
 
@@ -154,54 +197,68 @@ class TopK:
 
     def error(self, confidence: float = 0.95) -> Error:
         beta = checks.failure(confidence) / self.count
-        return Error(_gap(self, beta, self.count), float(confidence), measure="score")
+        return Error(self._choice.gap(beta, self.count), float(confidence), measure="score")
 
     def __call__(self, data: Any, *, rng: Random) -> tuple[Any, ...]:
-        scores = _scores(data, self.candidates, self.sensitivity)
-        rate, left, winners = _rate(self) / self.count, np.arange(len(scores)), []
+        scores = self._choice.read_scores(data)
+        rate, left, winners = self._choice.rate / self.count, np.arange(len(scores)), []
         for _ in range(self.count):
             place = draw(Exponentials(rate, scores[left].max() - scores[left]), rng)
             winners.append(self.candidates[left[place]])
             left = np.delete(left, place)
         return tuple(winners)
 
-
-def _check(choice: Any) -> None:
-    object.__setattr__(choice, "candidates", checks.choices("candidates", choice.candidates))
-    object.__setattr__(choice, "epsilon", checks.number("epsilon", choice.epsilon, above=0))
-    object.__setattr__(choice, "sensitivity", checks.number("sensitivity", choice.sensitivity, above=0))
-    checks.monotone(choice.monotone, checks.unit(choice.unit))
+    @cached_property
+    def _choice(self) -> Exponential:
+        """One choice at all of ε."""
+        return Exponential(self.candidates, self.epsilon, self.sensitivity, self.monotone, self.unit)
 
 
-def _rate(choice: Any) -> Fraction:
-    """The exponent of one score unit: ε/(2·2^20), or ε/2^20 if monotone."""
-    return exact(choice.epsilon) / (RESOLUTION * (1 if choice.monotone else 2))
+@dataclass(frozen=True)
+class NoisyMax(ScoredChoice):
+    """One of `candidates`: the argmax of the scores with integer Laplace noise of scale
+    2·sensitivity/ε (monotone: half).
 
+    Guarantee: ε-DP for `unit`.
+               Proof: fix the noise of all but candidate i, and the order in which ties
+                      are broken. Then i wins exactly
+               if its noise is at least some integer r. On a neighbour that integer is at most r + 2Δ (its own
+               score falls by Δ at most and another rises by Δ; only one of them if monotone), Δ in score
+               units. And P(noise ≥ r + 2Δ) ≥ e^(−2Δ/scale)·P(noise ≥ r). Average over what was fixed: it does
+               not depend on the data.
+    Assumes:   the data are the candidates' scores, each of sensitivity `sensitivity`;
+               `monotone` as in `Exponential`. Ties are broken by an order drawn at
+               random beforehand; redrawing the noise at a tie would not be private.
+    Error:     the chosen score is below the best by at most twice the largest |noise|.
+    Reference: Dwork, Roth 2014, §3.3; integers: Ding et al. 2023 (arXiv 2308.08057).
 
-def _scores(data: Any, candidates: tuple[Any, ...], sensitivity: Number) -> grid.Whole:
-    # The sensitivity is a whole number of units, so rounding to the grid does not enlarge it.
-    return grid.read(data, len(candidates), exact(sensitivity) / RESOLUTION)
+    Only the winner is shown: its noisy score is another release. `PermuteAndFlip` is
+    more accurate at the same ε.
 
-
-def _below_best(data: Any, candidates: tuple[Any, ...], sensitivity: Number) -> grid.Whole:
-    scores = _scores(data, candidates, sensitivity)
-    return np.asarray(scores.max() - scores)
-
-
-def _gap(choice: Any, beta: Fraction, rounds: int = 1) -> float:
-    """The score t below the best that is missed with probability at most beta.
-
-    At worst all n − 1 others lie t below: then they are chosen with probability (n − 1)w/(1 + (n − 1)w), w =
-    e^(−rate·t).
+    >>> from deniable.randomness import SeededRandom
+    >>> NoisyMax(("flu", "cold", "measles"), epsilon=1)([10, 300, 2], rng=SeededRandom(1))
+    'cold'
     """
-    odds = (len(choice.candidates) - 1) * float((1 - beta) / beta)
-    return _in_scores(choice, rounds * math.log(odds) if odds > 1 else 0.0)
 
+    @property
+    def loss(self) -> Pure:
+        return Pure(self.epsilon)
 
-def _in_scores(choice: Any, exponent: float) -> float:
-    """The score difference of this exponent; rounding two scores adds at most one unit."""
-    unit = exact(choice.sensitivity) / RESOLUTION
-    return exponent * (1 + 1e-12) * float(unit / _rate(choice)) + float(unit)
+    def error(self, confidence: float = 0.95) -> Error:
+        beta = tails.per_coordinate(checks.failure(confidence), len(self.candidates))
+        within = float((2 * self._noise.within(beta) + 1) * self.score_unit)
+        return Error(within, float(confidence), measure="score")
+
+    def __call__(self, data: Any, *, rng: Random) -> Any:
+        scores = self.read_scores(data)
+        # Ties are broken by a uniform order, not by a candidate's place.
+        order = rng.permutation(len(self.candidates))
+        noisy = grid.add(scores, self._noise.draw(rng, len(self.candidates)))
+        return self.candidates[int(order[np.argmax(noisy[order])])]
+
+    @cached_property
+    def _noise(self) -> IntegerNoise:
+        return laplace(Fraction(self.change) / exact(self.epsilon), self.change)
 
 
 def _flip_tail(n: int, w: float) -> float:

@@ -28,7 +28,7 @@ from deniable.sql.after.afterwards import answer_fields
 from deniable.sql.read.clause import without_clause
 
 SETTINGS = (*(f"deniable.{name}" for name in TERMS), "deniable.intervals")
-"""What may be SET: the terms of a question, and whether an answer has columns for the ends of its intervals."""
+"""What may be SET: the terms of a question, and whether the ends of intervals are columns of the answer."""
 REPORTED = {
     "server_version": VERSION,
     "server_encoding": "UTF8",

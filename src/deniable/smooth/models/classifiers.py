@@ -96,7 +96,12 @@ class FunctionClassifier:
         return digest(self.function)
 
     def outputs(self, batch: Batch) -> Outputs:
-        return np.asarray(self.function(batch))
+        outputs = np.asarray(self.function(batch))
+        if outputs.dtype.kind not in "fiub":
+            raise DataError(
+                f"Expected whole labels or scores from the classifier, got an array of {outputs.dtype}."
+            )
+        return outputs
 
     def rowwise(self, sample: Batch) -> tuple[Evaluate, Isolation]:
         return self.outputs, Isolation.SEEN

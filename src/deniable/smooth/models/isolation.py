@@ -13,7 +13,7 @@ every batch that votes, alone.
 The tolerance: at one size of batch companions may change a score by 16 times what its place alone does to it,
 plus 64 units of rounding. Another place, another size, or a program may change it by a thousandth of the
 largest score of its class, since other kernels add in another order; where scores have the 8 or 11 bits of
-half precision, by 8 units of these.
+half precision, by 8 units of the largest score of all.
 """
 
 from __future__ import annotations
@@ -265,8 +265,12 @@ def _count_gaps(scores: Outputs, reference: Outputs, slack: Floats) -> int:
 
 def find_slack(outputs: Outputs) -> Floats:
     """What another kernel may change."""
-    unit = _unit(outputs)
-    return max(OTHER_KERNEL, HALF_UNITS * unit if unit >= HALF else 0.0) * _sizes(outputs)
+    sizes, unit = _sizes(outputs), _unit(outputs)
+    slack = OTHER_KERNEL * sizes
+    if unit < HALF:
+        return slack
+    # Scores come from sums over the same layers: where one class has small ones, its rounding is not smaller.
+    return np.maximum(slack, HALF_UNITS * unit * sizes.max(initial=0.0))
 
 
 def _unit(outputs: Outputs) -> float:

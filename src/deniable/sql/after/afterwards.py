@@ -6,10 +6,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from itertools import groupby
 
 import pyarrow as pa
+from sqlglot import ErrorLevel
 from sqlglot import expressions as exp
+from sqlglot.errors import UnsupportedError
 
 from deniable.errors import InvalidQuery, Stopped, TooMany
 from deniable.sql.after.arithmetic import NOISE, SLOPE, START, NodeAllowance, OwnNoise, TooLong
@@ -18,9 +21,10 @@ from deniable.sql.after.companions import HIGH, LOW, AnswerColumn, AnswerColumns
 from deniable.sql.after.reach import Reach, level
 from deniable.sql.after.release import ReleasedBlock
 from deniable.sql.after.split import split_query, table_name
-from deniable.sql.after.statement import duckdb_text
 from deniable.sql.answer.table import arrow_type
+from deniable.sql.date_formats import pieces
 from deniable.sql.read.parse import refuse
+from deniable.sql.read.times.date_formats import by_to_char
 from deniable.sql.schema.declare import Schema
 from deniable.sql.tree import AggregateRef, KeyRef, Kind, Query
 from deniable.units import Unit
@@ -31,7 +35,7 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
-class Said:
+class SaidAnswer:
     """The answer of a query over released tables; `low` and `high` have the columns for which intervals
     follow, `computed` are the other numbers."""
 
@@ -55,9 +59,9 @@ class Afterwards:
 
     @cached_property
     def _with_ends(self) -> tuple[str, AnswerColumns | None]:
-        return self._annotated([frozenset() for _ in self.blocks])
+        return self._annotate([frozenset() for _ in self.blocks])
 
-    def _annotated(self, like: Sequence[Collection[str]]) -> tuple[str, AnswerColumns | None]:
+    def _annotate(self, like: Sequence[Collection[str]]) -> tuple[str, AnswerColumns | None]:
         """With the ends of all numbers; `like` are, by block, the columns whose cells have one noise each.
         Without any where that would be too long."""
         names = {table_name(i): _columns(i, query, like[i]) for i, query in enumerate(self.blocks)}
@@ -73,7 +77,11 @@ class Afterwards:
     def schema(self) -> pa.Schema:
         """Names and types of the answer's columns, from tables without rows. What cannot be run is refused
         here, before anything is charged."""
-        tables, text = {table_name(i): _empty(query) for i, query in enumerate(self.blocks)}, self.text
+        tables = {
+            table_name(i): pa.table({o.name: pa.array([], arrow_type(o.of.type)) for o in query.outputs})
+            for i, query in enumerate(self.blocks)
+        }
+        text = self.text
         try:
             return self.run(tables, text, empty=True).schema
         except InvalidQuery as refusal:
@@ -96,13 +104,13 @@ class Afterwards:
 
     # -------------------------------------------------------------------------------------- after the release
 
-    def answer(self, released: Sequence[ReleasedBlock]) -> Said:
+    def answer(self, released: Sequence[ReleasedBlock]) -> SaidAnswer:
         tables = {table_name(i): block.table for i, block in enumerate(released)}
         table = self.run(tables, self.text)
         low: dict[str, pa.ChunkedArray] = {}
         high: dict[str, pa.ChunkedArray] = {}
         by_level: dict[int, list[int]] = {}
-        with_ends = self._annotated([block.noises for block in released])
+        with_ends = self._annotate([block.noises for block in released])
         for position, each in _levels(table, released, with_ends[1]).items():
             by_level.setdefault(each, []).append(position)
         for each, positions in by_level.items():
@@ -112,7 +120,7 @@ class Afterwards:
         names = [name for name in table.column_names if name in low]
         sides = [pa.table({name: side[name] for name in names}) for side in (low, high)]
         bare_names = [name for name in self._noisy(table) if name not in low]
-        return Said(table, sides[0], sides[1], tuple(bare_names))
+        return SaidAnswer(table, sides[0], sides[1], tuple(bare_names))
 
     def _ends(
         self,
@@ -125,8 +133,8 @@ class Afterwards:
         """Both ends of some columns, read at one level; none where the two runs differ in a row."""
         text, columns = with_ends
         assert columns is not None
-        tables = {table_name(i): _beside(block, at) for i, block in enumerate(released)}
-        lines = {name: line for i, block in enumerate(released) for name, line in _lines(i, block, at)}
+        tables = {table_name(i): _with_ends_beside(block, at) for i, block in enumerate(released)}
+        lines = {name: line for i, block in enumerate(released) for name, line in _error_lines(i, block, at)}
         try:
             both = self.run(tables | (lines if NOISE in text else {}), text)
         except InvalidQuery:
@@ -141,8 +149,8 @@ class Afterwards:
             reach = columns[position].reach
             slack = 0.0 if reach is not None and reach.direct else _ROUNDING
             limits[position] = (
-                _outward(both.column(first), -1, slack),
-                _outward(both.column(first + 1), 1, slack),
+                _round_ends(both.column(first), -1, slack),
+                _round_ends(both.column(first + 1), 1, slack),
             )
         return limits
 
@@ -220,11 +228,7 @@ def _columns(index: int, query: Query, like: Collection[str]) -> AnswerColumns:
     return tuple(columns)
 
 
-def _empty(query: Query) -> pa.Table:
-    return pa.table({o.name: pa.array([], arrow_type(o.of.type)) for o in query.outputs})
-
-
-def _beside(block: ReleasedBlock, at: int) -> pa.Table:
+def _with_ends_beside(block: ReleasedBlock, at: int) -> pa.Table:
     """A released table with the ends of its numbers; NULL where there are none at this level."""
     low, high = block.limits.get(at) or (pa.table({}), pa.table({}))
     table = block.table
@@ -237,7 +241,7 @@ def _beside(block: ReleasedBlock, at: int) -> pa.Table:
     return table
 
 
-def _lines(index: int, block: ReleasedBlock, at: int) -> Iterator[tuple[str, pa.Table]]:
+def _error_lines(index: int, block: ReleasedBlock, at: int) -> Iterator[tuple[str, pa.Table]]:
     """How far sums of a column's cells are off at this level: a table of one row for each column."""
     for name, noise in block.noises.items():
         line = noise.line(block.table.num_rows, at)
@@ -249,15 +253,55 @@ def _is_number(kind: pa.DataType) -> bool:
     return _kind(kind) in _NUMBERS
 
 
-def _outward(ends: pa.ChunkedArray, side: int, slack: float) -> pa.ChunkedArray:
+def _round_ends(ends: pa.ChunkedArray, side: int, slack: float) -> pa.ChunkedArray:
     """Rounded outward; what is not a number is unbounded."""
-    values = [None if end is None else _moved(end, side, slack) for end in ends.to_pylist()]
+    values = [None if end is None else _round_outward(end, side, slack) for end in ends.to_pylist()]
     return pa.chunked_array([pa.array(values, pa.float64())])
 
 
-def _moved(end: float, side: int, slack: float) -> float:
+def _round_outward(end: float, side: int, slack: float) -> float:
     if math.isnan(end):
         return side * math.inf
     if math.isinf(end):
         return end
     return end + side * abs(end) * slack
+
+
+# -------------------------------------------------------------------------------- the text that DuckDB runs
+
+
+def duckdb_text(tree: exp.Expr) -> str:
+    """What DuckDB runs over released tables. What has no words there is refused, not left out."""
+    try:
+        return tree.transform(_write_to_char).sql(
+            dialect="duckdb", comments=False, unsupported_level=ErrorLevel.RAISE
+        )
+    except UnsupportedError:
+        refuse(
+            "A function of this query has an argument that is not read over released results.",
+            "Leave it out.",
+        )
+
+
+def _write_to_char(node: exp.Expr) -> exp.Expr:
+    """to_char(x, 'YYYY-"Q"Q') by what DuckDB has: strftime(x, '%Y-Q') || quarter(x)."""
+    form = node.args.get("format")
+    if not isinstance(node, exp.ToChar) or not isinstance(form, exp.Literal):
+        return node
+    runs = groupby(pieces(by_to_char(str(form.this))), key=lambda piece: piece if _is_foreign(piece) else "")
+    texts = [_write_piece(node.this, foreign or "".join(run)) for foreign, run in runs]
+    text = reduce(lambda a, b: exp.DPipe(this=a, expression=b), texts)
+    return exp.Paren(this=text)
+
+
+def _is_foreign(piece: str) -> bool:
+    """Whether it is a code of ours that DuckDB does not know."""
+    return piece == "%q" or piece.startswith("%^")
+
+
+def _write_piece(of: exp.Expr, form: str) -> exp.Expr:
+    if form == "%q":
+        return exp.cast(exp.Anonymous(this="quarter", expressions=[of.copy()]), "text")
+    if _is_foreign(form):
+        return exp.Upper(this=_write_piece(of, form.replace("^", "")))
+    return exp.Anonymous(this="strftime", expressions=[of.copy(), exp.Literal.string(form)])

@@ -102,12 +102,12 @@ class _Arithmetic:
         if isinstance(node, exp.Column):
             return self._column(node)
         if isinstance(node, exp.Query):
-            return self._bounded(self.nested(node))
+            return self._check_size(self.nested(node))
         if not self._noisy(node):
             return _exact(node)
-        return self._bounded(self._made_of(node))
+        return self._check_size(self._made_of(node))
 
-    def _bounded(self, interval: Ends | None) -> Ends | None:
+    def _check_size(self, interval: Ends | None) -> Ends | None:
         """An interval that is small enough. Every step makes it a few times larger at most, so that none is
         ever much larger than that."""
         if interval is None:
@@ -122,30 +122,31 @@ class _Arithmetic:
             return self._window(node)
         if isinstance(node, (exp.Filter, *_OVER_MANY)):
             return self._aggregate(node)
-        return self._computed(node)
+        return self._compute_ends(node)
 
     def _column(self, node: exp.Column) -> Ends | None:
-        interval = self._seen(node)
+        interval = self._find_ends(node)
         if interval is None:
             return _exact(node)
         return None if self.grouped else interval
 
-    def _seen(self, node: exp.Column) -> Ends | None:
+    def _find_ends(self, node: exp.Column) -> Ends | None:
         return self.seen.get((fold(str(node.table)), fold(str(node.name))))
 
     def _noisy(self, node: exp.Expr) -> bool:
         """Whether there is a noisy number in it; a query inside counts as one."""
         return any(
-            isinstance(part, exp.Query) or (isinstance(part, exp.Column) and self._seen(part) is not None)
+            isinstance(part, exp.Query)
+            or (isinstance(part, exp.Column) and self._find_ends(part) is not None)
             for part in node.walk()
         )
 
     # -------------------------------------------------------------------------------------------- numbers
 
-    def _computed(self, node: exp.Expr) -> Ends | None:
+    def _compute_ends(self, node: exp.Expr) -> Ends | None:
         match node:
             case exp.Case() | exp.If():
-                return self._chosen(node)
+                return self._choose_ends(node)
             case exp.Nullif() if not self._noisy(node.expression):
                 inner = self.of(node.this)
                 if inner is None:
@@ -157,7 +158,7 @@ class _Arithmetic:
                 left, right = self.of(node.this), self.of(node.expression)
                 if left is None or right is None:
                     return None
-                return _combined(node, left, right)
+                return _combine(node, left, right)
             case exp.Coalesce() | exp.Greatest() | exp.Least():
                 return self._of_each(node, [node.this, *node.expressions])
         return None
@@ -173,7 +174,7 @@ class _Arithmetic:
                 )
             case exp.Cast() | exp.TryCast():
                 return _cast(node, inner)
-        return Ends(_put(node, inner.low), _put(node, inner.high), inner.reach.computed)
+        return Ends(_set_argument(node, inner.low), _set_argument(node, inner.high), inner.reach.computed)
 
     def _of_each(self, node: exp.Expr, args: list[exp.Expr]) -> Ends | None:
         """What grows with each of its arguments."""
@@ -187,7 +188,7 @@ class _Arithmetic:
         ]
         return Ends(sides[0], sides[1], sum((each.reach for each in intervals), EXACT))
 
-    def _chosen(self, node: exp.Expr) -> Ends | None:
+    def _choose_ends(self, node: exp.Expr) -> Ends | None:
         """CASE: by conditions without noise, since another number might choose another branch."""
         branches, last = node.args.get("ifs") or [node], "default" if isinstance(node, exp.Case) else "false"
         conditions = [node, *branches]
@@ -211,7 +212,7 @@ class _Arithmetic:
     def _window(self, node: exp.Window) -> Ends | None:
         if self.grouped:
             return None
-        interval = self._summed(node)
+        interval = self._sum_ends(node)
         if interval is not None:
             return interval
         inner = _Arithmetic(self.seen, False, self.nested, self.by_keys, self.space)
@@ -226,14 +227,14 @@ class _Arithmetic:
         return Ends(sides[0], sides[1], interval.reach)
 
     def _aggregate(self, node: exp.Expr) -> Ends | None:
-        interval = self._summed(node)
+        interval = self._sum_ends(node)
         if interval is not None:
             return interval
         return _Arithmetic(self.seen, False, self.nested, self.by_keys, self.space)._function(
             node, _OVER_MANY
         )
 
-    def _summed(self, node: exp.Expr) -> Ends | None:
+    def _sum_ends(self, node: exp.Expr) -> Ends | None:
         """SUM or AVG of cells with independent noises, of rows that are chosen by keys alone: not each noise
         at its end, but as far as their sum reaches. It is a number with an interval of its own, as a cell
         is."""
@@ -243,7 +244,7 @@ class _Arithmetic:
             function = function.this
         if not isinstance(function, (exp.Sum, exp.Avg)) or not isinstance(function.this, exp.Column):
             return None
-        cell = self._seen(function.this)
+        cell = self._find_ends(function.this)
         if cell is None or cell.noise is None:
             return None
         middle = _binary(exp.Div, _binary(exp.Add, cell.low, cell.high), exp.Literal.number(2))
@@ -295,7 +296,7 @@ _SUMS = itertools.count(1)
 def _inside(outer: exp.Expr, function: exp.Expr) -> exp.Expr:
     """Another function over the same rows."""
     if isinstance(outer, (exp.Window, exp.Filter)):
-        return _put(outer, _inside(outer.this, function))
+        return _set_argument(outer, _inside(outer.this, function))
     return function
 
 
@@ -323,10 +324,10 @@ def _branch(node: exp.Expr, at: int | None) -> exp.Expr:
 
 
 def _put_in(node: exp.Expr, interval: Ends, reach: Reach) -> Ends:
-    return Ends(_put(node, interval.low), _put(node, interval.high), reach)
+    return Ends(_set_argument(node, interval.low), _set_argument(node, interval.high), reach)
 
 
-def _put(node: exp.Expr, argument: exp.Expr) -> exp.Expr:
+def _set_argument(node: exp.Expr, argument: exp.Expr) -> exp.Expr:
     clone = node.copy()
     clone.set("this", argument.copy())
     return clone
@@ -352,7 +353,7 @@ def _cast(node: exp.Expr, inner: Ends) -> Ends | None:
     return None
 
 
-def _combined(node: exp.Expr, left: Ends, right: Ends) -> Ends:
+def _combine(node: exp.Expr, left: Ends, right: Ends) -> Ends:
     reach = left.reach + right.reach
     match node:
         case exp.Add():
@@ -368,7 +369,7 @@ def _combined(node: exp.Expr, left: Ends, right: Ends) -> Ends:
     ]
     low, high = ends_of
     if isinstance(node, exp.Div) and right.reach.bases:
-        low, high = _divided(low, right, "-Infinity"), _divided(high, right, "Infinity")
+        low, high = _divide_end(low, right, "-Infinity"), _divide_end(high, right, "Infinity")
     return Ends(low, high, reach)
 
 
@@ -379,7 +380,7 @@ def _different(interval: Ends) -> tuple[exp.Expr, ...]:
     return (interval.low,)
 
 
-def _divided(end: exp.Expr, divisor: Ends, otherwise: str) -> exp.Expr:
+def _divide_end(end: exp.Expr, divisor: Ends, otherwise: str) -> exp.Expr:
     """An end of a quotient, where the divisor cannot be 0."""
     above = exp.GT(this=divisor.low.copy(), expression=exp.Literal.number(0))
     below = exp.LT(this=divisor.high.copy(), expression=exp.Literal.number(0))

@@ -6,8 +6,9 @@ change what it releases; so they do not change the key under which the release i
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from deniable.sql.answer.cache_key import normal_text
+from deniable.sql.answer.cache_key import normal, normal_text
 from deniable.sql.answer.evaluate import aggregates_in
 from deniable.sql.tree import AggregateRef, Call, Expr, KeyRef, Kind, Output, Query, Statistic
 from deniable.sql.types_relations import aggregate_type
@@ -23,6 +24,11 @@ class OwnBlock:
     query: Query
     keys: tuple[int, ...]
     aggregates: tuple[int, ...]
+
+    @cached_property
+    def form(self) -> str:
+        """The text that all blocks have that release the same."""
+        return normal(self.query)
 
 
 def own_block(query: Query) -> OwnBlock | None:
@@ -62,7 +68,9 @@ def canonical(query: Query) -> tuple[Query, list[str]]:
     outputs = [Output(f"k{at}", KeyRef(at, query.keys[i].of.type)) for at, i in enumerate(keys)]
     types = [aggregate_type(each) for each in query.aggregates]
     outputs += [Output(f"a{at}", AggregateRef(at, types[i])) for at, i in enumerate(aggregates)]
-    calls = [_moved(output.of, keys, aggregates) for output in query.outputs if isinstance(output.of, Call)]
+    calls = [
+        _move_refs(output.of, keys, aggregates) for output in query.outputs if isinstance(output.of, Call)
+    ]
     others = sorted(dict.fromkeys(calls), key=normal_text)
     outputs += [Output(f"d{at}", each) for at, each in enumerate(others)]
     form = Query(
@@ -72,10 +80,10 @@ def canonical(query: Query) -> tuple[Query, list[str]]:
         tuple(outputs),
         tuple(tuple(sorted(keys.index(i) for i in group)) for group in query.sets),
     )
-    return form, [_place(output, keys, aggregates, others) for output in query.outputs]
+    return form, [_find_place(output, keys, aggregates, others) for output in query.outputs]
 
 
-def _moved(expr: Expr, keys: list[int], aggregates: list[int]) -> Expr:
+def _move_refs(expr: Expr, keys: list[int], aggregates: list[int]) -> Expr:
     """The same expression over keys and aggregates in their new places."""
     match expr:
         case KeyRef(index, type_):
@@ -83,16 +91,16 @@ def _moved(expr: Expr, keys: list[int], aggregates: list[int]) -> Expr:
         case AggregateRef(index, type_):
             return AggregateRef(aggregates.index(index), type_)
         case Call():
-            return replace(expr, args=tuple(_moved(arg, keys, aggregates) for arg in expr.args))
+            return replace(expr, args=tuple(_move_refs(arg, keys, aggregates) for arg in expr.args))
     return expr
 
 
-def _place(output: Output, keys: list[int], aggregates: list[int], others: list[Expr]) -> str:
+def _find_place(output: Output, keys: list[int], aggregates: list[int], others: list[Expr]) -> str:
     match output.of:
         case KeyRef(index, _):
             return f"k{keys.index(index)}"
         case AggregateRef(index, _):
             return f"a{aggregates.index(index)}"
         case Call():
-            return f"d{others.index(_moved(output.of, keys, aggregates))}"
+            return f"d{others.index(_move_refs(output.of, keys, aggregates))}"
     raise AssertionError("A block releases keys and aggregates only.")

@@ -52,14 +52,14 @@ def annotated(
     for cte in ctes:
         body, columns = annotated(cte.this, names, space)
         cte.set("this", body)
-        names[fold(str(cte.alias))] = _renamed(columns, cte.args.get("alias"))
+        names[fold(str(cte.alias))] = _rename_columns(columns, cte.args.get("alias"))
     match node:
         case exp.Select():
             return _select(node, names, space, want)
         case exp.Subquery() if not node.args.get("pivots"):
             inner, columns = annotated(node.this, names, space, want)
             node.set("this", inner)
-            return node, columns if _has_only(node, {"this", "alias"}) else _mixed(columns)
+            return node, columns if _has_only(node, {"this", "alias"}) else _drop_noises(columns)
         case exp.Union() if not node.args.get("distinct") and not node.args.get("by_name"):
             return _union(node, names, space, want)
     return node, None
@@ -78,7 +78,7 @@ def _union(
         if _with_ends(columns or ()) != targets:
             body = annotated(node.args[part], names, space, targets)[0]
         node.set(part, body)
-    return node, _mixed(both)
+    return node, _drop_noises(both)
 
 
 def _with_ends(columns: AnswerColumns) -> frozenset[int]:
@@ -102,19 +102,19 @@ def _select(
     select: exp.Select, names: Names, space: NodeAllowance, want: frozenset[int] | None
 ) -> tuple[exp.Expr, AnswerColumns | None]:
     sources = _sources(select, names, space)
-    if sources is None or not _expanded(select, sources):
+    if sources is None or not _expand_star(select, sources):
         return select, None
     rows = _Rows.of(select, sources)
     if not rows.whole:
-        sources = [(table, _mixed(columns) or ()) for table, columns in sources]
-    companions = _companions(select, names, _seen(sources), rows, space)
+        sources = [(table, _drop_noises(columns) or ()) for table, columns in sources]
+    companions = _companions(select, names, _find_columns(sources), rows, space)
     targets = frozenset(companions) if want is None else want
     if targets and _is_closed(select):
         return select, None
     columns = _columns(select, companions, sources, rows)
     for i in sorted(targets):
         select.set("expressions", [*select.expressions, *_items(columns[i].name, companions.get(i))])
-    return select, columns if _has_only(select, _PASSED_ON) else _mixed(columns)
+    return select, columns if _has_only(select, _PASSED_ON) else _drop_noises(columns)
 
 
 def _columns(
@@ -144,7 +144,7 @@ def _has_only(node: exp.Expr, parts: set[str]) -> bool:
     return all(part in parts for part, value in node.args.items() if value)
 
 
-def _mixed(columns: AnswerColumns | None) -> AnswerColumns | None:
+def _drop_noises(columns: AnswerColumns | None) -> AnswerColumns | None:
     """Of which it is not known that each row has a cell of its own, or that noise has not chosen the rows."""
     if columns is None:
         return None
@@ -188,7 +188,7 @@ class _Rows:
         where, group = select.args.get("where"), select.args.get("group")
         if where is not None and not self._of_keys(where):
             return False
-        return group is None or (_has_only(group, {"expressions"}) and self._grouped(select, group))
+        return group is None or (_has_only(group, {"expressions"}) and self._groups_by_keys(select, group))
 
     def origin(self, node: exp.Expr) -> str | None:
         """The key of the release that an expression is."""
@@ -201,11 +201,11 @@ class _Rows:
         of rows, which noise may have made where the keys do not tell them apart."""
         windows = list(node.find_all(exp.Window))
         return self._of_keys(node) and all(
-            not each.args.get("alias") and (_by_peers(each) or noise.keys <= self._ordered(each))
+            not each.args.get("alias") and (_by_peers(each) or noise.keys <= self._order_keys(each))
             for each in windows
         )
 
-    def _ordered(self, window: exp.Window) -> set[str | None]:
+    def _order_keys(self, window: exp.Window) -> set[str | None]:
         order = window.args.get("order")
         keys = list(window.args.get("partition_by") or [])
         if order is not None:
@@ -224,7 +224,7 @@ class _Rows:
             for each in columns
         )
 
-    def _grouped(self, select: exp.Select, group: exp.Expr) -> bool:
+    def _groups_by_keys(self, select: exp.Select, group: exp.Expr) -> bool:
         """By keys, or by the places of items that are made of these."""
         several = (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)
         targets = [_item(select, plain(each)) for each in group.expressions]
@@ -266,7 +266,8 @@ def _companions(
     """The ends of each item that stands on noisy numbers, by its position."""
     if _is_closed(select):
         return {}
-    is_grouped = select.args.get("group") is not None or _aggregates(select)
+    calls = (call for item in select.expressions for call in aggregates(item))
+    is_grouped = select.args.get("group") is not None or any(True for _ in calls)
     companions = {}
     for i, item in enumerate(select.expressions):
         interval = ends(
@@ -312,7 +313,7 @@ def _sources(select: exp.Select, names: Names, space: NodeAllowance) -> list[Sou
     holders = [select.args.get("from_"), *(select.args.get("joins") or [])]
     sources: list[Source] = []
     for node in (holder.this for holder in holders if holder is not None):
-        columns = _renamed(_read(node, names, space), node.args.get("alias"))
+        columns = _rename_columns(_read(node, names, space), node.args.get("alias"))
         if columns is None:
             return None
         sources.append((fold(str(node.alias_or_name)), columns))
@@ -339,7 +340,7 @@ def _given_names(alias: exp.Expr | None) -> list[str]:
     return [str(column.name) for column in alias.args.get("columns") or []]
 
 
-def _renamed(columns: AnswerColumns | None, alias: exp.Expr | None) -> AnswerColumns | None:
+def _rename_columns(columns: AnswerColumns | None, alias: exp.Expr | None) -> AnswerColumns | None:
     """Under the names of AS t (a, b), to which those of the ends are added."""
     new_names = _given_names(alias)
     if columns is None or not new_names:
@@ -354,11 +355,7 @@ def _renamed(columns: AnswerColumns | None, alias: exp.Expr | None) -> AnswerCol
     return new_columns
 
 
-def _aggregates(select: exp.Select) -> bool:
-    return any(True for item in select.expressions for _ in aggregates(item))
-
-
-def _expanded(select: exp.Select, sources: Sequence[Source]) -> bool:
+def _expand_star(select: exp.Select, sources: Sequence[Source]) -> bool:
     """SELECT * of one table, written out; False where it cannot be. (Ends of other tables would be in it.)"""
     if not any(isinstance(item, exp.Star) or item.is_star for item in select.expressions):
         return True
@@ -373,7 +370,7 @@ def _expanded(select: exp.Select, sources: Sequence[Source]) -> bool:
     return True
 
 
-def _seen(sources: Sequence[Source]) -> dict[tuple[str, str], Noisy | None]:
+def _find_columns(sources: Sequence[Source]) -> dict[tuple[str, str], Noisy | None]:
     """What a column's name stands for, with its table's name and, where it is the only one, without."""
     lookup: dict[tuple[str, str], Noisy | None] = {}
     for table, columns in sources:

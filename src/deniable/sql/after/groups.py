@@ -69,7 +69,7 @@ class Groups:
         )
         return Groups(tuple(keys.values()), columns)
 
-    def renamed(self, alias: exp.Expr | None) -> Groups:
+    def rename(self, alias: exp.Expr | None) -> Groups:
         """Under the names of AS t (a, b)."""
         names = [fold(str(each.name)) for each in alias.args.get("columns") or []] if alias else []
         columns = [
@@ -78,7 +78,7 @@ class Groups:
         ]
         return Groups(self.keys, tuple(columns))
 
-    def bounded(self) -> Groups:
+    def limit(self) -> Groups:
         if len(self.keys) > MOST_KEYS:
             return Groups(self.keys[:1])
         return Groups(self.keys, self.columns[:MOST_COLUMNS])
@@ -115,26 +115,26 @@ def _check_kept(keys: Sequence[PrivateKey], keys_held: Held) -> None:
 def _read(node: exp.Expr, tables: Named) -> Groups:
     with_ = node.args.get("with_")
     for cte in with_.expressions if with_ is not None else ():
-        tables = {**tables, fold(str(cte.alias)): _read(cte.this, tables).renamed(cte.args.get("alias"))}
+        tables = {**tables, fold(str(cte.alias)): _read(cte.this, tables).rename(cte.args.get("alias"))}
     match node:
         case exp.Select():
             groups = _read_select(node, tables)
         case exp.SetOperation():
-            groups = _united(_read(node.this, tables), _read(node.expression, tables))
+            groups = _unite_groups(_read(node.this, tables), _read(node.expression, tables))
         case exp.Subquery():
             groups = _read(node.this, tables)
         case exp.Pivot():
-            groups = _pivoted(_read(node.this, tables), node)
+            groups = _pivot_groups(_read(node.this, tables), node)
         case exp.Table(this=exp.Identifier()):
             groups = tables.get(fold(str(node.name)), Groups()).read_anew()
         case _:
             groups = Groups()
     for pivot in node.args.get("pivots") or []:
-        groups = _pivoted(groups, pivot)
-    return groups.bounded()
+        groups = _pivot_groups(groups, pivot)
+    return groups.limit()
 
 
-def _united(left: Groups, right: Groups) -> Groups:
+def _unite_groups(left: Groups, right: Groups) -> Groups:
     """A row comes from one side, and has no value of the other's keys."""
     common = set(left.keys) & set(right.keys)
     columns = [
@@ -144,7 +144,7 @@ def _united(left: Groups, right: Groups) -> Groups:
     return Groups((*left.keys, *right.keys), tuple(columns))
 
 
-def _pivoted(groups: Groups, pivot: exp.Expr) -> Groups:
+def _pivot_groups(groups: Groups, pivot: exp.Expr) -> Groups:
     """PIVOT groups by the columns that it does not name, or by those of its own GROUP BY; a value that is
     written out chooses one group of its key."""
     in_brackets = bool(pivot.args.get("fields"))
@@ -292,7 +292,7 @@ def _read_select(select: exp.Select, tables: Named) -> Groups:
     for holder in (select.args.get("from_"), *(select.args.get("joins") or [])):
         if holder is not None:
             node = holder.this
-            groups = _read(node, tables).renamed(node.args.get("alias"))
+            groups = _read(node, tables).rename(node.args.get("alias"))
             rows.add(node, groups, holder if isinstance(holder, exp.Join) else None)
     where = select.args.get("where")
     rows.equate(where and where.this)
@@ -353,7 +353,7 @@ def _conjuncts(node: exp.Expr | None) -> Iterator[exp.Expr]:
 def _check_aggregates(select: exp.Select, rows: _Rows) -> None:
     parts = [*select.expressions, *(select.args.get(part) for part in ("having", "qualify", "order"))]
     if any(part is not None and _aggregates(part) for part in parts):
-        _check_kept(rows.keys, _grouped(select, rows))
+        _check_kept(rows.keys, _find_group_keys(select, rows))
 
 
 def _aggregates(node: exp.Expr) -> bool:
@@ -378,7 +378,7 @@ def _outside(node: exp.Expr) -> exp.Expr | None:
     return parent
 
 
-def _grouped(select: exp.Select, rows: _Rows) -> Held:
+def _find_group_keys(select: exp.Select, rows: _Rows) -> Held:
     """What the columns hold that a SELECT groups by. Of several grouping sets one leaves keys out."""
     group = select.args.get("group")
     if group is None or any(group.args.get(part) for part in ("rollup", "cube", "grouping_sets")):
@@ -386,10 +386,10 @@ def _grouped(select: exp.Select, rows: _Rows) -> Held:
     nodes = list(map(plain, group.expressions))
     if group.args.get("all"):
         nodes = [plain(item) for item in select.expressions if not _aggregates(item)]
-    return NOTHING.union(*(rows.hold(_meant(node, select, rows)) for node in nodes))
+    return NOTHING.union(*(rows.hold(_resolve_item(node, select, rows)) for node in nodes))
 
 
-def _meant(node: exp.Expr, select: exp.Select, rows: _Rows) -> exp.Expr:
+def _resolve_item(node: exp.Expr, select: exp.Select, rows: _Rows) -> exp.Expr:
     """What a position or an alias in GROUP BY stands for; a column of what is read comes first."""
     if isinstance(node, exp.Literal) and str(node.this).isdecimal():
         return plain(dict(enumerate(select.expressions, 1)).get(int(node.this), node))

@@ -120,7 +120,7 @@ class Lifted:
     def inner(self) -> exp.Select:
         """What is released. To be called after `outer`, which finds what that needs."""
         parts = {part: value for part, value in self.select.args.items() if value and part not in _OUTSIDE}
-        query = exp.Select(**{part: _copied(value) for part, value in parts.items() if part != "group"})
+        query = exp.Select(**{part: _copy_node(value) for part, value in parts.items() if part != "group"})
         query.set("expressions", [node.copy() for node in self.items.values()])
         group = self.select.args.get("group")
         if self.keys:
@@ -145,7 +145,7 @@ class Lifted:
         if qualify is not None:
             query.set("qualify", exp.Qualify(this=self.over(qualify.this, aliased=True)))
         for part in ("limit", "offset"):
-            query.set(part, _copied(self.select.args.get(part)))
+            query.set(part, _copy_node(self.select.args.get(part)))
         if self.select.args.get("windows"):
             query.set("windows", [self._window(window) for window in self.select.args["windows"]])
         if self.select.args.get("distinct"):
@@ -158,13 +158,13 @@ class Lifted:
         outputs, folds = [], set[str]()
         for i, item in enumerate(self.select.expressions):
             node = self.over(plain(item))
-            name = str(item.alias) if isinstance(item, exp.Alias) else self._named(plain(item), node, i)
+            name = str(item.alias) if isinstance(item, exp.Alias) else self._name_item(plain(item), node, i)
             free = next(n for n in (name, *(f"{name}_{k}" for k in range(2, 999))) if fold(n) not in folds)
             folds.add(fold(free))
             outputs.append(exp.alias_(node, free, quoted=True))
         return outputs
 
-    def _named(self, written: exp.Expr, node: exp.Expr, index: int) -> str:
+    def _name_item(self, written: exp.Expr, node: exp.Expr, index: int) -> str:
         if isinstance(node, exp.Column) and not is_aggregate(written):
             return str(node.name)
         return _name(written, index)
@@ -194,9 +194,9 @@ class Lifted:
         if isinstance(node, exp.Query):
             return self.nested(node)
         if isinstance(node, exp.Window):
-            return self._windowed(node)
+            return self._lift_window(node)
         if is_aggregate(node):
-            return _column(self._noted(node))
+            return _column(self._note_item(node))
         if isinstance(node, (exp.Literal, exp.Null, exp.Boolean, exp.Star, exp.Var, exp.DataType)):
             return node.copy()
         alias = self._alias(node)
@@ -222,14 +222,14 @@ class Lifted:
                 ours.replace(self.over(origin, aliased))
         return clone
 
-    def _windowed(self, node: exp.Window) -> exp.Expr:
+    def _lift_window(self, node: exp.Window) -> exp.Expr:
         clone = node.copy()
         for ours, origin in zip(list(_around(clone)), list(_around(node)), strict=True):
             if not isinstance(origin, (exp.Identifier, exp.WindowSpec)):
                 ours.replace(self.over(origin))
         return clone
 
-    def _noted(self, node: exp.Expr) -> str:
+    def _note_item(self, node: exp.Expr) -> str:
         for name, item in self.items.items():
             if item == node:
                 return name
@@ -304,9 +304,9 @@ def _aggregate_name(node: exp.Expr) -> str:
     return "_".join([name_of(of).lower() + distinct, *(columns if len(columns) == 1 else [])])
 
 
-def _copied(value: object) -> object:
+def _copy_node(value: object) -> object:
     if isinstance(value, exp.Expr):
         return value.copy()
     if isinstance(value, list):
-        return [_copied(each) for each in value]
+        return [_copy_node(each) for each in value]
     return value

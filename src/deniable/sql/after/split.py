@@ -8,15 +8,18 @@ stand inside a block.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from fractions import Fraction
+from functools import cached_property
 
 from sqlglot import expressions as exp
 
 from deniable.errors import InvalidQuery
 from deniable.sql import functions
 from deniable.sql.after.allowed import RESERVED, check_after, check_reserved
-from deniable.sql.after.canonical import canonical
+from deniable.sql.after.canonical import OwnBlock, canonical, own_block
 from deniable.sql.after.groups import check_groups
 from deniable.sql.after.lift import Lifted, aggregates, keys_of, name_items, says_more
 from deniable.sql.answer.cache_key import normal
@@ -55,6 +58,20 @@ class SplitQuery:
 
     blocks: tuple[Query, ...]
     after: exp.Expr | None = None
+    stated: Mapping[str, Fraction | int] = field(default_factory=dict)
+    """The terms that the text says itself."""
+
+    @cached_property
+    def forms(self) -> tuple[str, ...]:
+        """Of each block the text that is the same for all ways to write it."""
+        return tuple(normal(block) for block in self.blocks)
+
+    @cached_property
+    def own(self) -> OwnBlock | None:
+        """A text that is one block by itself as the block of any other text, if it can be that."""
+        if self.after is not None:
+            return None
+        return own_block(self.blocks[0])
 
 
 def table_name(index: int) -> str:
@@ -78,8 +95,11 @@ def split_query(text: str, schema: Schema, unit: Unit, *, apart: bool = False) -
     tree = with_declared_fields(syntax(text, schema.names), schema)
     try:
         if apart:
-            return _split_apart(tree, schema, unit)
-        return _split(tree, schema, unit)
+            check_reserved(tree)
+            split = _Splitter().split_query(Sources(schema, unit), tree)
+        else:
+            split = _split(tree, schema, unit)
+        return replace(split, stated=clause.terms)
     except InvalidQuery as refusal:
         suggestion = hints.of_call(str(refusal), text, schema.names)
         raise InvalidQuery(suggestion or hints.reworded(str(refusal), tree)) from None
@@ -90,23 +110,18 @@ def _split(tree: exp.Expr, schema: Schema, unit: Unit) -> SplitQuery:
     if not isinstance(tree, (exp.Query, exp.Pivot)):
         refuse(f"{name_of(tree)} is not answered.", "Write a SELECT.")
     if not _has_more(tree):
-        return _one(sources, tree, splitter)
+        return _read_block(sources, tree, splitter)
     check_reserved(tree)
     kind = splitter.kind(sources, tree)
     if kind in (_Kind.ROWS, _Kind.PUBLIC):
         check_nodes(tree)
         return SplitQuery((query_of(sources, tree),))
     if kind is _Kind.BLOCK and isinstance(tree, exp.Select) and not says_more(tree):
-        return _one(sources, tree, splitter)
+        return _read_block(sources, tree, splitter)
     return splitter.split_query(sources, tree)
 
 
-def _split_apart(tree: exp.Expr, schema: Schema, unit: Unit) -> SplitQuery:
-    check_reserved(tree)
-    return _Splitter().split_query(Sources(schema, unit), tree)
-
-
-def _one(sources: Sources, tree: exp.Expr, splitter: _Splitter) -> SplitQuery:
+def _read_block(sources: Sources, tree: exp.Expr, splitter: _Splitter) -> SplitQuery:
     """A text that is one block by itself. What cannot be computed from its numbers here is said over them in
     SQL, if that can be; else the first refusal stands."""
     try:
@@ -174,17 +189,17 @@ class _Splitter:
 
     def _kind(self, sources: Sources, node: exp.Expr) -> _Kind:
         if isinstance(node, (exp.Pivot, exp.SetOperation)):
-            sources = self._named(sources, node)[0]
+            sources = self._read_names(sources, node)[0]
         match node:
             case exp.Subquery() if isinstance(node.this, (exp.Query, exp.Table)):
-                sources = self._named(sources, node)[0]
+                sources = self._read_names(sources, node)[0]
                 kind = self.kind(sources, node.this)
                 if node.args.get("pivots") and kind is _Kind.BLOCK:
                     return _Kind.RELEASED
                 return kind
             case exp.SetOperation():
                 sides = {self.kind(sources, node.this), self.kind(sources, node.expression)}
-                return _united(sides)
+                return _unite_kinds(sides)
             case exp.Select():
                 return self._select_kind(sources, node)
             case exp.Pivot():
@@ -212,8 +227,8 @@ class _Splitter:
         return _Kind.ROWS
 
     def _select_kind(self, sources: Sources, select: exp.Select) -> _Kind:
-        sources = self._named(sources, select)[0]
-        inputs = _given(select)
+        sources = self._read_names(sources, select)[0]
+        inputs = _list_sources(select)
         kinds = {self.kind(sources, each) for each in inputs}
         kinds = {_Kind.RELEASED if kind is _Kind.BLOCK else kind for kind in kinds}
         if not kinds or _Kind.RELEASED in kinds:
@@ -236,7 +251,7 @@ class _Splitter:
             for key in keys
         )
 
-    def _named(self, sources: Sources, node: exp.Expr) -> tuple[Sources, list[tuple[Sources, exp.Expr]]]:
+    def _read_names(self, sources: Sources, node: exp.Expr) -> tuple[Sources, list[tuple[Sources, exp.Expr]]]:
         """The names of WITH: those of rows are seen by blocks, those of released results stay in SQL."""
         with_, stay = node.args.get("with_"), list[tuple[Sources, exp.Expr]]()
         if with_ is not None and with_.args.get("recursive"):
@@ -258,7 +273,7 @@ class _Splitter:
         kind = self.kind(sources, node)
         if kind in (_Kind.ROWS, _Kind.PUBLIC):
             self._refuse_rows(sources, node)
-        inner, stay = self._named(sources, node)
+        inner, stay = self._read_names(sources, node)
         ctes = []
         for view, cte in stay:
             tree = cte.copy()
@@ -317,7 +332,7 @@ class _Splitter:
         self.private_keys.setdefault(
             name,
             {
-                column: _called(select, lift.items[item])
+                column: _name_key(select, lift.items[item])
                 for item, column in names.items()
                 if column in private
             },
@@ -326,13 +341,13 @@ class _Splitter:
         return outer
 
 
-def _called(select: exp.Select, key: exp.Expr) -> str:
+def _name_key(select: exp.Select, key: exp.Expr) -> str:
     """A key as it is called by who reads the block; its own text where it is not among the items."""
     names = (str(item.alias_or_name) for item in select.expressions if plain(item) == key)
     return next(names, "") or key.sql("duckdb")
 
 
-def _united(sides: set[_Kind]) -> _Kind:
+def _unite_kinds(sides: set[_Kind]) -> _Kind:
     if sides <= {_Kind.ROWS, _Kind.PUBLIC}:
         if _Kind.ROWS in sides:
             return _Kind.ROWS
@@ -342,7 +357,7 @@ def _united(sides: set[_Kind]) -> _Kind:
     return _Kind.RELEASED
 
 
-def _given(select: exp.Select) -> list[exp.Expr]:
+def _list_sources(select: exp.Select) -> list[exp.Expr]:
     first = select.args.get("from_")
     holders = [first, *(select.args.get("joins") or [])]
     return [holder.this for holder in holders if holder is not None]
@@ -364,7 +379,7 @@ def _reading(table: str, columns: dict[str, str], select: exp.Select) -> exp.Sub
         exp.alias_(exp.column(column, quoted=True), name, quoted=True) for name, column in columns.items()
     ]
     query = exp.Select(expressions=items, from_=exp.From(this=exp.to_table(table)))
-    sources = _given(select)
+    sources = _list_sources(select)
     alias = "released"
     if len(sources) == 1 and sources[0].alias_or_name:
         alias = str(sources[0].alias_or_name)

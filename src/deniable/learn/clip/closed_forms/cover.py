@@ -91,6 +91,7 @@ class Cover(TorchFunctionMode):
     def expect(self, x: Tensor) -> None:
         """Rows along the first axis, or the positions of rows one after the other."""
         if x not in self.owners:
+            # After rows were put into another order their place no longer says whose they are.
             if self.shuffled and x.dim() == 2:
                 raise Reordered
             self.tape.expect(x)
@@ -151,6 +152,7 @@ def _convolution(
             spaces,
             groups,
         )
+    # One axis is a convolution over two, the first of them of length 1: one tap serves both.
     flat = Part(part.value.unsqueeze(2), part.key)
     geometry = ((1, *steps), (0, *edges), (1, *spaces), groups)
     wide = taps.tapped(
@@ -206,6 +208,7 @@ def embedding(
         input = input.expand(cover.tape.rows, *input.shape[1:])
     if cover.is_for_all(cover.tape.names[id(weight)], input):
         return func(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
+    # As PyTorch reads it: -1 is the last row.
     hole = None if padding_idx is None else padding_idx % weight.shape[0]
     return taps.tapped(taps.Table, input, cover.anchor, cover.tape, cover.tape.part(weight), hole)
 
@@ -221,6 +224,7 @@ def _layer_norm(
 ) -> Tensor:
     if not cover.tape.tracks(weight, bias):
         return func(input, normalized_shape, weight, bias, eps)
+    # Without weights it is a function of the row alone; scale and shift have a closed form of their own.
     normal = func(input, normalized_shape, None, None, eps)
     cover.follow(input, normal)
     return cover.affine(normal, weight, bias, tuple(normalized_shape))

@@ -199,6 +199,7 @@ class Table(torch.autograd.Function):
         ids = ids.reshape(tape.examples, -1)
         cols = tape.fold(widened(g))
         if ctx.padding is not None:
+            # PyTorch gives that row no gradient: counted in the norm, it would clip an example for nothing.
             cols = torch.where((ids == ctx.padding)[:, :, None], 0, cols)
         tape.write(ctx.weight, Lookup(ids, cols))
         return None, None, None, None, None
@@ -249,6 +250,7 @@ class Held(torch.autograd.Function):
         def of_example(rows: Tensor, slope: Tensor) -> Any:
             return vjp(lambda *own: call(rows, *own), *values)[1](slope)
 
+        # By vmap over examples, not rows: views of one example share one gradient, which is clipped once.
         stacks = [torch.unflatten(each, 0, (tape.examples, tape.multiplicity)) for each in (x, g)]
         for part, each in zip(ctx.parts, vmap(of_example)(*stacks), strict=True):
             tape.write(part, GradientRows(widened(each).reshape(tape.examples, -1)))
@@ -301,6 +303,7 @@ class LongShortTerm(torch.autograd.Function):
         for t in order:
             earlier = t + 1 if ctx.backwards else t - 1
             inside = 0 <= earlier < times
+            # The matrix saw the state before this step, so that is what its gradient at this step is made of.
             past[t] = hidden[earlier] if inside else h
             i, f, g, o = gates[t].chunk(4, 1)
             dh = dh + outward[:, t]
@@ -336,6 +339,7 @@ def spread(g: Tensor, like: Tensor, examples: int) -> Tensor:
     """Per-example sums of g (rows, …) over the axes along which `like` was spread, flat."""
     missing = g.dim() - like.dim()
     ones = [missing + i for i, size in enumerate(like.shape) if size == 1 and g.shape[missing + i] != 1]
+    # Never over axis 0: that one is the examples, whose gradients stay apart.
     axes = [axis for axis in [*range(missing), *ones] if axis > 0]
     per_row = g.sum(axes) if axes else g
     return per_row.reshape(examples, -1, like.numel()).sum(1)

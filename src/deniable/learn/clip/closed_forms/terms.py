@@ -73,6 +73,7 @@ class Single:
     known: Tensor
 
     def squares(self) -> Tensor:
+        # ‖a ⊗ b‖ = ‖a‖·‖b‖ (Goodfellow 2015): nothing of size p·d is formed.
         cols = row_squares(self.cols)
         product = (self.known * cols).mul_(1 + 4 * ulp(self.rows.dtype))
         return torch.where(torch.maximum(self.known, cols) <= LIMIT**2, product, torch.inf)
@@ -116,9 +117,12 @@ class Outer:
 
     def gram(self) -> tuple[Tensor, float]:
         """The squared norms, and by which share of `lengths`² they may be wrong."""
+        # ‖Σ_t r_t ⊗ c_t‖² = Σ_{s,t} (r_s·r_t)(c_s·c_t) (Li et al. 2022). An inner product of p numbers errs
+        # by at most p·u of the lengths (Higham 2002, §3.1), and there are T² of them.
         wide = self.rows.shape[2] + self.cols.shape[2]
         if self.rows.dtype is not torch.float32 or self.positions * wide > SINGLE:
             return self._gram(torch.float64), (self.positions**2 + wide) * 2.0**-51
+        # A bound relative to lengths says nothing of underflow, so that is added by itself.
         squares = self._gram(torch.float32).add_(self._lost(*self._sides))
         return squares, 1.01 * (wide + 4) * ulp(torch.float32)
 

@@ -46,7 +46,7 @@ def made_batch(task: Task, like: Batch, size: int, seed: int) -> tuple[Batch, Dr
             task.losses(batch)
         except DeniableError:
             raise
-        except Exception as error:
+        except Exception as error:  # generated rows, so no private row steers it
             last = error
             attributes.restore()  # what it left behind would bear on the next rows
         else:

@@ -78,6 +78,8 @@ def probe(task: Task, like: Batch, most: int = LARGE) -> Found:
     """The fastest exact way for batches like this one, of which only shapes and types are read. No trial is
     on more than `most` examples at once, so that it needs no more memory than a step."""
     with restored(task.model), forked(like), still(task.model):
+        # Before the first pass of all: a layer that sets itself up by its first batch (ActNorm) changes only
+        # then.
         before = _digests(task.model)
         batches = [[made_batch(task, like, size, seed)[0] for size in SIZES] for seed in range(DRAWS)]
         _refuse_changes(task, before)
@@ -87,6 +89,7 @@ def probe(task: Task, like: Batch, most: int = LARGE) -> Found:
                 alone, "the model draws random numbers of its own", _held(alone(task, batches[0][0]))
             )
         _refuse_mixing(task, batches)
+        # Small lots have few others to be changed by: as many batches as make LARGE of them.
         for seed in range(batches_for(most)):
             _refuse_exchange(task, like, most, seed)
         reasons: list[str] = []
@@ -126,6 +129,7 @@ def _digest(value: Tensor) -> bytes:
 def _random(task: Task, batch: Batch) -> bool:
     """Whether the model draws random numbers, dropout aside: by the generator's place after a pass, for what
     is drawn may be the same by chance. Two passes from one seed may not differ."""
+    # One seed for both: what still differs was kept from the pass before.
     first, second = (_seeded(task, batch, seed) for seed in (0, 0))
     if not torch.equal(first, second):
         raise InvalidParameter(
@@ -134,6 +138,7 @@ def _random(task: Task, batch: Batch) -> bool:
             "own; nothing was trained. Keep nothing in forward, and draw from torch's default generator."
         )
     torch.manual_seed(0)
+    # Where the generator stands, not what it gave: two draws may be equal by chance, two places are not.
     start = _places(batch.device)
     task.losses(batch)
     return any(not torch.equal(*pair) for pair in zip(start, _places(batch.device), strict=True))
@@ -172,7 +177,7 @@ def _refuse_ungraded(task: Task, batch: Batch) -> None:
             raise InvalidParameter(UNREACHED)
     except DeniableError:
         raise
-    except Exception as error:
+    except Exception as error:  # generated rows, so no private row is quoted
         raise InvalidParameter(
             f"The model's gradient fails on generated rows: {error} Nothing was trained. Where it is "
             "torch.utils.checkpoint, pass use_reentrant=False."
@@ -182,6 +187,7 @@ def _refuse_ungraded(task: Task, batch: Batch) -> None:
 def _followed(task: Task, batch: Batch) -> tuple[Tensor, list[Tensor]]:
     """The losses, and the parts of the rows that can have a gradient; inside `enable_grad`."""
     structure, parts = taken_apart(batch.rows)
+    # Words and classes have no gradient; that they mix is seen by exchanging rows (`_refuse_exchange`).
     fresh = [part.clone().requires_grad_(part.is_floating_point()) for part in parts]
     losses = task.losses(batch.with_rows(structure.built(fresh)))
     return losses, [part for part in fresh if part.requires_grad]
@@ -191,6 +197,7 @@ def _refuse_mixing(task: Task, batches: list[list[Batch]]) -> None:
     for batch in batches[0]:
         if _reaches(task, batch):
             raise InvalidParameter(_mixing(task, batch))
+    # In every draw: a near-tie of a maximum may go two ways by rounding, and would refuse an honest model.
     if all(any(_depends(task, batch) for batch in draw) for draw in batches):
         raise InvalidParameter(_mixing(task, batches[0][-1]))
 
@@ -209,6 +216,8 @@ def _refuse_exchange(task: Task, like: Batch, size: int, seed: int) -> None:
     here = near.split(task.losses(near).detach())
     for wide in WIDE:
         others = _ones_for_targets(task, drawn(task, like, size, 2 * seed + 1, draw, wide), near)
+        # The ends: what leaks along a batch (a running sum, a shift) reaches the last row from the first, or
+        # back.
         for i in (0, size - 1):
             try:
                 there = near.split(task.losses(exchanged(near, others, [i])).detach())
@@ -248,7 +257,7 @@ def _depends(task: Task, batch: Batch) -> bool:
     together = batch.split(task.losses(batch).detach())
     try:
         own = [task.losses(batch.part(i, i + 1)).detach() for i in range(batch.examples)]
-    except Exception:
+    except Exception:  # generated rows: an example that fails alone depends on others
         return True
     return not close(together, torch.stack(own))
 
@@ -313,7 +322,7 @@ def _difference(task: Task, run: Pass, batches: list[list[Batch]]) -> str:
             return str(error)
         except DeniableError:
             raise
-        except Exception as error:
+        except Exception as error:  # generated rows: a way that fails on them is not taken
             return f"{run.__name__}: {type(error).__name__}"
         if not reason:
             return ""
@@ -332,6 +341,7 @@ def _unlike(task: Task, run: Pass, batch: Batch) -> str:
         sizes = {
             name: max(sizes[name], largest(right)) for name, right in row_gradients(task, batch, i).items()
         }
+    # A parameter whose gradient is nearly nothing has no scale of its own: rounding alone would fail it.
     least = 1e-3 * max(sizes.values())
     for i in range(examples):
         for name, right in row_gradients(task, batch, i).items():

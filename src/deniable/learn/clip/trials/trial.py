@@ -65,6 +65,7 @@ def still_alone(task: Task, run: Pass, like: Batch, size: int, seed: int) -> boo
     """The same in the middle of a run, at about the price of a step: two rows, the first or the last among
     them, in one batch of others. The seed decides which rows, and how far from 0 the others are."""
     chance = random.Random(seed)
+    # Two rows cost about a step. Which ones is drawn anew each time: in time every place is looked at.
     picks = {chance.choice((0, size - 1)), chance.randrange(size)}
     wide = chance.choice((None, *WIDE))
     with restored(task.model), forked(like), still(task.model):
@@ -75,6 +76,7 @@ def _agrees_again(
     task: Task, run: Pass, like: Batch, size: int, seed: int, picks: set[int], wide: float | None
 ) -> bool:
     try:
+        # How rows are made up is settled on one row, which is cheap, and then used for all.
         _, draw = made_batch(task, like, 1, seed)
         own = drawn(task, like, size, seed, draw)
         others = own if wide is None else _others(task, own, draw, seed, wide)
@@ -96,7 +98,7 @@ def _unmoved(task: Task, run: Pass, own: Batch, others: Batch, picks: set[int]) 
     try:
         run(task, batch)  # almost every pass of a run has one before it, which may have left something behind
         outcome = run(task, batch)
-    except Exception:
+    except Exception:  # made-up rows: no private row steers it
         if others is own:
             raise
         run(task, own)  # raises unless it was those numbers that the model does not take
@@ -105,5 +107,7 @@ def _unmoved(task: Task, run: Pass, own: Batch, others: Batch, picks: set[int]) 
 
 
 def _same_row(task: Task, outcome: Passed, i: int, right: Mapping[str, Tensor]) -> bool:
+    # Measured by the largest number of the whole gradient: parameters that hardly move would fail by
+    # rounding.
     size = max(largest(part) for part in right.values())
     return all(close(own_gradient(task, outcome, name, i), part, scale=size) for name, part in right.items())

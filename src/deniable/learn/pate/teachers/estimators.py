@@ -85,7 +85,7 @@ def _predict(one: Any, question: NDArray[Any], classes: int, seed: int) -> Label
     try:
         with _seeded(seed):
             answers = np.asarray(one.predict(question), np.float64).reshape(len(question))
-    except Exception:
+    except Exception:  # a teacher learnt it from its own part: it casts no vote, and nothing is told
         return none
     good = (answers >= 0) & (answers < classes) & (answers == np.floor(answers))
     none[good] = answers[good].astype(np.int64)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
-import torch
 
 from deniable.errors import DataError
 from deniable.learn.sgd.data import rows as containers
-from deniable.learn.sgd.data.forms import RowForm
-from deniable.learn.sgd.data.rows import Positions, RowGroup, Rows
+from deniable.learn.sgd.data.rows import InnerRows, Positions
 from deniable.mechanism import Random
 
 
@@ -32,27 +29,15 @@ class Arrivals:
         self.steps = np.array([_step(value) for value in containers.listed(steps)], dtype=np.int64)
 
 
-class ArrivingRows(Rows):
+class ArrivingRows(InnerRows):
     """Rows of a container with the step of each."""
 
     def __init__(self, arrivals: Arrivals, example: Any = None) -> None:
-        self._inner = containers.rows(arrivals.data, example)
-        if len(arrivals.steps) != len(self._inner):
-            raise DataError("Expected one step for each row; they differ in number. Nothing was charged.")
-        super().__init__(self._inner.example)
+        super().__init__(arrivals.data, example, len(arrivals.steps), "step")
         self._steps = arrivals.steps
 
     def __len__(self) -> int:
         return len(self._inner)
-
-    def _form(self, dtype: torch.dtype) -> RowForm:
-        return self._inner.form(dtype)
-
-    def seeds(self, rng: Random | None) -> AbstractContextManager[None]:
-        return self._inner.seeds(rng)
-
-    def read(self, positions: Positions, dtype: torch.dtype) -> list[RowGroup]:
-        return self._inner.read(positions, dtype)
 
     def places(self, length: int, rng: Random) -> Positions:
         return self._steps

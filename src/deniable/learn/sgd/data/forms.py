@@ -82,7 +82,7 @@ class RowForm:
             )
         try:
             read = tuple(part_of_row(0 if isinstance(part, Words) else part, dtype) for part in parts)
-        except Exception as error:
+        except Exception as error:  # the example is public or made up, so it may be quoted
             raise InvalidParameter(
                 f"Expected an example of tensors, arrays or numbers, one row without a batch axis: {error}. "
                 "Nothing was charged."

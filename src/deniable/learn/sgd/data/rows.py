@@ -94,6 +94,25 @@ class Rows(ABC):
     def _form(self, dtype: torch.dtype) -> RowForm: ...
 
 
+class InnerRows(Rows):
+    """Rows of a container that are drawn in another way than one by one."""
+
+    def __init__(self, data: Any, example: Any, count: int, what: str) -> None:
+        self._inner = rows(data, example)
+        if count != len(self._inner):
+            raise DataError(f"Expected one {what} for each row; they differ in number. Nothing was charged.")
+        super().__init__(self._inner.example)
+
+    def _form(self, dtype: torch.dtype) -> RowForm:
+        return self._inner.form(dtype)
+
+    def seeds(self, rng: Random | None) -> AbstractContextManager[None]:
+        return self._inner.seeds(rng)
+
+    def read(self, positions: Positions, dtype: torch.dtype) -> list[RowGroup]:
+        return self._inner.read(positions, dtype)
+
+
 class TensorRows(Rows):
     """Rows along the first axis of tensors in a nest; `example` may say of what types their numbers are."""
 

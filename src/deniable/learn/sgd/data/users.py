@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,7 @@ from deniable.errors import DataError
 from deniable.learn.clip.batch import Batch
 from deniable.learn.nests import mapped, tensors
 from deniable.learn.sgd.data import rows as containers
-from deniable.learn.sgd.data.forms import RowForm
-from deniable.learn.sgd.data.rows import Lot, Positions, RowGroup, Rows
+from deniable.learn.sgd.data.rows import InnerRows, Lot, Positions
 from deniable.mechanism import Random
 from deniable.units import Unit
 
@@ -54,27 +52,15 @@ class Users:
         return users
 
 
-class UserRows(Rows):
+class UserRows(InnerRows):
     """Users that can be drawn by position, and at most `max_rows` rows of each, chosen anew at every draw."""
 
     def __init__(self, users: Users, max_rows: int, example: Any = None) -> None:
-        self._inner = containers.rows(users.data, example)
-        if users.ids != len(self._inner):
-            raise DataError("Expected one id for each row; they differ in number. Nothing was charged.")
-        super().__init__(self._inner.example)
+        super().__init__(users.data, example, users.ids, "id")
         self._users, self._most = users.rows, max_rows
 
     def __len__(self) -> int:
         return len(self._users)
-
-    def _form(self, dtype: torch.dtype) -> RowForm:
-        return self._inner.form(dtype)
-
-    def seeds(self, rng: Random | None) -> AbstractContextManager[None]:
-        return self._inner.seeds(rng)
-
-    def read(self, positions: Positions, dtype: torch.dtype) -> list[RowGroup]:
-        return self._inner.read(positions, dtype)
 
     def take(self, positions: Positions, dtype: torch.dtype, rng: Random | None = None) -> Lot:
         """A batch for each power of two up to `max_rows`: users with that many rows,
@@ -185,5 +171,5 @@ def _is_somebody(value: Any) -> bool:
     try:
         hash(value)
         return value is not None and (value == value) is True
-    except Exception:
+    except Exception:  # the value of a row steers it: it is then nobody's row
         return False

@@ -86,7 +86,7 @@ def _seen(augment: Augment, x: Any) -> Any:
         torch.manual_seed(0)
         try:
             return augment(mapped(Tensor.clone, x))
-        except Exception as error:
+        except Exception as error:  # generated rows, so their shape may be quoted
             shapes = " and ".join(str(tuple(part.shape)) for part in tensors(x))
             raise InvalidParameter(
                 f"augment fails on generated rows of the shape {shapes}: {error}. Nothing was charged."

@@ -48,8 +48,8 @@ class Distributed:
                Poisson sample of the whole.
 
     >>> from torch import nn
-    >>> sizes = {"n": 100, "lot": 10, "steps": 5}
-    >>> run = DPSGD(nn.Linear(2, 2), nn.CrossEntropyLoss(), **sizes, learning_rate=1, noise_multiplier=2)
+    >>> run = DPSGD.from_keywords(nn.Linear(2, 2), nn.CrossEntropyLoss(), n=100, lot=10, steps=5,
+    ...                           learning_rate=1, noise_multiplier=2)
     >>> Distributed(run).loss == run.loss
     True
     """

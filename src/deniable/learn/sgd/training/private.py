@@ -60,7 +60,7 @@ class Private:
         self._guard = weakref.finalize(self, register_optimizer_step_pre_hook(_Guard(self)).remove)
         try:
             self._session = open_session(TrainingSteps(run, self._start, self._show))
-        except BaseException:
+        except BaseException:  # raised again: it only takes the guard off the optimisers
             self._guard()
             raise
 

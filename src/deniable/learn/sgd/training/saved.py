@@ -120,7 +120,7 @@ def charged(folder: Checkpoint, act: Callable[[], Value], account: Account) -> V
     """What `act` gives; a run that was refused before its charge leaves no folder behind."""
     try:
         return act()
-    except BaseException:
+    except BaseException:  # raised again: it tells only whether a charge was written
         if _entry(account, folder.name) is None:
             folder.discard()
         raise

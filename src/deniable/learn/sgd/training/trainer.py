@@ -26,10 +26,9 @@ from deniable.learn.clip.batch import Batch, shape_of
 from deniable.learn.clip.per_example import refuse_rounding
 from deniable.learn.clip.rounding import summing
 from deniable.learn.sgd.clipping import ALL, Adaptive
-from deniable.learn.sgd.correlated import CorrelatedNoise
 from deniable.learn.sgd.data import views
 from deniable.learn.sgd.data.rows import Lot, Positions, Rows
-from deniable.learn.sgd.noise import COUNTED, count_deviation, gaussians, noisy_mean
+from deniable.learn.sgd.noise import COUNTED, CorrelatedNoise, count_deviation, gaussians, noisy_mean
 from deniable.learn.sgd.outcome import BROKEN, DIVERGED, FEW, History, Trained, Usable
 from deniable.learn.sgd.sampling.draws import Allocation, allocated, drawn, positions_in
 from deniable.loss import Loss

@@ -54,7 +54,7 @@ def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
         _forbid_files(True)
         _limit_time(float(header["seconds"]))
         before = time.process_time()
-        error, tables, is_sound = _answered(connection, header, contents)
+        error, tables, is_sound = _run_request(connection, header, contents)
         _limit_time(None)
         is_last = not is_sound or rest == 0
         seconds = time.process_time() - before
@@ -65,7 +65,7 @@ def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
         connection.close()
 
 
-def _answered(
+def _run_request(
     connection: Closed, header: dict[str, Any], contents: list[bytes]
 ) -> tuple[str | None, list[pa.Buffer], bool]:
     """What is wrong, or the answer; and whether this process is still as it was."""

@@ -60,7 +60,7 @@ class Closed:
     def fill(self, tables: Tables, setup: Sequence[str] = ()) -> None:
         """Take tables in, each by its quoted name, run statements of ours over them, then lock every
         setting."""
-        with self._limited():
+        with self._limit_time():
             for name, table in tables.items():
                 self._connection.register("_given", table)
                 self._connection.execute(f"CREATE TABLE {name} AS SELECT * FROM _given")
@@ -82,10 +82,10 @@ class Closed:
     def answer(self, text: str, *, lists: bool = False) -> pa.Table:
         """The rows of one SELECT, in the types that answers have; `lists` and whole numbers of other widths
         may be among them."""
-        with self._limited():
+        with self._limit_time():
             statements = self._connection.extract_statements(text)
-            if any(each.type != duckdb.StatementType.SELECT for each in statements[-1:]):
-                _refuse("is not a SELECT.")
+            if [each.type for each in statements] != [duckdb.StatementType.SELECT]:
+                _refuse("is not one SELECT.")
             reader = self._connection.sql(text).to_arrow_reader(BATCH)
             if len(reader.schema) > COLUMNS:
                 _refuse(f"has more than {COLUMNS:,} columns.")
@@ -93,7 +93,7 @@ class Closed:
             return pa.table([_column(each, lists) for each in table.columns], names=table.column_names)
 
     @contextmanager
-    def _limited(self) -> Iterator[None]:
+    def _limit_time(self) -> Iterator[None]:
         late = threading.Event()
 
         def end() -> None:
@@ -191,17 +191,14 @@ def _column(column: pa.ChunkedArray, lists: bool) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(texts, pa.string())])
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind)) and kind.value_type in (pa.int32(), pa.int64(), pa.string())
-
-
 def is_known(kind: pa.DataType, *, lists: bool) -> bool:
     """Whether a column of an answer may have this type."""
     if kind in (pa.int64(), pa.float64(), pa.string(), pa.timestamp("us")):
         return True
     if any(is_one(kind) for is_one in _AS_THEY_ARE):
         return True
-    return lists and (kind == pa.int32() or _is_list(kind))
+    is_list = bool(pa.types.is_list(kind)) and kind.value_type in (pa.int32(), pa.int64(), pa.string())
+    return lists and (kind == pa.int32() or is_list)
 
 
 _AS_THEY_ARE = (pa.types.is_decimal128, pa.types.is_boolean, pa.types.is_date32)
