@@ -52,17 +52,18 @@ class Log:
         self.close = weakref.finalize(self, os.close, self._file)
         self.close.atexit = False  # whoever is still open then has a last look
 
-    def is_intact(self) -> bool:
+    def is_intact(self, *, after_commit: bool = False) -> bool:
         """Whether every committed frame is on disk. Another process may write meanwhile: what the index says
-        must be the same before and after a frame was missed."""
+        must be the same before and after a frame was missed. Right after a commit of this connection the
+        frames between the last look, at its beginning, and the last one are its own, and just written."""
         while True:
             frames = self._committed()
-            if frames is None or self._holds(frames):
+            if frames is None or self._holds(frames, is_walked=not after_commit):
                 return True
             if self._committed() == frames:
                 return False
 
-    def _holds(self, committed: Committed) -> bool:
+    def _holds(self, committed: Committed, *, is_walked: bool) -> bool:
         if committed.count == 0:
             return True
         if os.pread(self._file, HEADER, 0)[16:24] != committed.salts:
@@ -72,7 +73,10 @@ class Log:
             first, last = 0, b""
         if first > committed.count or (first and self._frame(committed, first) != last):
             return False
-        for number in range(first + 1, committed.count + 1):
+        start = first + 1
+        if first and not is_walked:
+            start = max(start, committed.count)
+        for number in range(start, committed.count + 1):
             last = self._frame(committed, number)
             if last[8:16] != committed.salts:
                 return False

@@ -96,7 +96,7 @@ class Pinned(sqlite3.Connection):
                     raise self._move_error()
             if self._is_link and _target(self.path) != files.target:
                 raise self._move_error()
-            if self.log is not None and not self.log.is_intact():
+            if self.log is not None and not self.log.is_intact(after_commit=not self.in_transaction):
                 raise move_error(self.path, files, LOG_LOST)
         except OSError:
             raise self._move_error() from None
