@@ -32,51 +32,34 @@ CODE_LINES = 57_750
 """What was reached. The aim of `make house` is lower: whoever gets nearer to it lowers this number too, and whoever
 adds a capability that needs more says so in the commit that raises it."""
 
-REACHED = {
-    ("accounting", "functions"): 20,
-    ("accounting", "parameters"): 10,
-    ("accounting", "attributes"): 9,
-    ("attack", "functions"): 19,
-    ("attack", "parameters"): 9,
-    ("attack", "attributes"): 13,
-    ("audit", "functions"): 17,
-    ("audit", "parameters"): 9,
-    ("audit", "attributes"): 12,
-    ("cli", "functions"): 10,
-    ("cli", "parameters"): 7,
+LONE_NAMES = {
+    ("accounting", "functions"): 11,
+    ("accounting", "parameters"): 5,
+    ("accounting", "attributes"): 8,
+    ("attack", "attributes"): 4,
+    ("audit", "attributes"): 3,
     ("curator", "parameters"): 6,
     ("curator", "attributes"): 16,
-    ("datasets", "functions"): 6,
-    ("datasets", "parameters"): 3,
-    ("federated", "functions"): 16,
+    ("federated", "functions"): 15,
     ("federated", "parameters"): 5,
     ("federated", "attributes"): 8,
     ("learn", "functions"): 16,
     ("learn", "parameters"): 8,
-    ("learn", "attributes"): 16,
-    ("ledger", "functions"): 18,
-    ("ledger", "parameters"): 16,
-    ("ledger", "attributes"): 17,
-    ("local", "functions"): 6,
-    ("local", "parameters"): 3,
+    ("learn", "attributes"): 17,
+    ("ledger", "functions"): 9,
+    ("ledger", "parameters"): 6,
+    ("ledger", "attributes"): 10,
     ("loss", "functions"): 4,
     ("loss", "parameters"): 14,
     ("loss", "attributes"): 16,
     ("mechanisms", "functions"): 5,
-    ("plots", "functions"): 18,
-    ("plots", "parameters"): 10,
     ("randomness", "functions"): 5,
     ("randomness", "parameters"): 6,
     ("randomness", "attributes"): 16,
-    ("reproduce", "functions"): 14,
-    ("reproduce", "parameters"): 21,
-    ("reproduce", "attributes"): 14,
+    ("reproduce", "attributes"): 4,
     ("server", "functions"): 14,
     ("server", "parameters"): 10,
     ("server", "attributes"): 13,
-    ("smooth", "functions"): 10,
-    ("smooth", "parameters"): 6,
-    ("smooth", "attributes"): 8,
     ("sql", "functions"): 19,
     ("sql", "parameters"): 13,
     ("sql", "attributes"): 12,
@@ -205,13 +188,13 @@ def lone_shares() -> dict[tuple[str, str], float]:
 
 def test_names_say_what_things_are() -> None:
     """Few functions, parameters and attributes are lone participles or pronouns: within the aim, or no more than there
-    were where the aim is not reached yet (`REACHED`)."""
-    over = {room: share for room, share in lone_shares().items() if share > REACHED.get(room, house.LONE)}
+    were where the aim is not reached yet (`LONE_NAMES`)."""
+    over = {room: share for room, share in lone_shares().items() if share > LONE_NAMES.get(room, house.LONE)}
     assert over == {}
 
 
 def test_what_is_within_the_aim_has_no_excuse() -> None:
-    assert [room for room in REACHED if lone_shares()[room] <= house.LONE] == []
+    assert [room for room in LONE_NAMES if lone_shares()[room] <= house.LONE] == []
 
 
 def test_files_and_functions_stay_short() -> None:
