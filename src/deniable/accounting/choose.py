@@ -84,8 +84,8 @@ def epsilon(loss: Loss, delta: float, *, method: str | None = None) -> Bound:
         return _pure(loss)
     bound, refusal = _attempt(numerical.epsilon, loss, delta)
     upper, name = min(_uppers(loss, delta, bound))
-    if math.isinf(upper):
-        upper, name = _or_infinite(_chain, loss, delta), "group"
+    if bound is None:
+        upper, name = min((upper, name), (_or_infinite(_chain, loss, delta), "group"))
     if math.isinf(upper) and refusal is not None:
         raise refusal
     if bound is None:
@@ -109,8 +109,8 @@ def delta(loss: Loss, epsilon: float, *, method: str | None = None) -> Bound:
             optimum = strong.optimal_delta(loss, epsilon)
         return _bracket(bound.lower, *min((bound.upper, bound.method), (optimum, "optimal")))
     upper, name = _least_delta(loss, epsilon)
-    if upper >= 1:
-        upper, name = _chain_delta(loss, epsilon), "group"
+    if bound is None:
+        upper, name = min((upper, name), (_chain_delta(loss, epsilon), "group"))
     if bound is not None:
         return _bracket(bound.lower, *min((bound.upper, bound.method), (upper, name)))
     if upper >= 1 and refusal is not None:
