@@ -46,7 +46,7 @@ def refuse_call(func: Callable[..., Any], args: tuple[Any, ...]) -> None:
 
 
 def _maps_by_rule(func: HigherOrderOperator, args: tuple[Any, ...]) -> bool:
-    """Whether this is a `Function` that PyTorch itself runs for many rows, forward and backward under vmap."""
+    """Whether this is a `Function` that PyTorch itself runs for many rows, both ways under vmap."""
     return func is custom_function_call and bool(args) and bool(args[0].generate_vmap_rule)
 
 
