@@ -115,8 +115,8 @@ def _go_back(task: Task, batch: Batch, anchor: Tensor, losses: Tensor) -> None:
     if not losses.requires_grad:
         return
     refuse_own_backward(losses)
-    # The anchor makes taps run backward though their weights are hidden from autograd. A gradient that reaches
-    # a parameter nevertheless came by a way that no tap measured, and would be left out of the norm.
+    # The anchor makes taps run backward though their weights are hidden from autograd. A gradient that
+    # reaches a parameter nevertheless came by a way that no tap measured, and would be left out of the norm.
     inputs = [anchor, *task.parameters.values()]
     gradients = torch.autograd.grad(losses, inputs, batch.shares(losses), allow_unused=True)
     for name, gradient in zip(task.parameters, gradients[1:], strict=True):
