@@ -12,7 +12,7 @@ from torch.optim import SGD
 
 from deniable.errors import InvalidParameter
 from deniable.federated.data.clients import NOBODY, Clients, places, places_on
-from deniable.federated.fedavg import Evaluation
+from deniable.federated.settings import Evaluation
 from deniable.federated.simulation import ServerOptimizer
 from deniable.learn.sgd.tables import Table
 
