@@ -27,10 +27,10 @@ HOOKS = frozenset(
         Tensor.grad_fn.__get__,  # type: ignore[attr-defined]  # nodes of the graph take hooks too
     }
 )
-KNOWN = ("deniable.learn.clip.", "torch.nn.modules.")
+TRUSTED_PLACES = ("deniable.learn.clip.", "torch.nn.modules.")
 """Where functions with a backward pass of their own are known to keep rows apart."""
 OWN_BACKWARD = "the model has a backward pass of its own"
-HOOKED = "the model has hooks on gradients"
+HAS_HOOKS = "the model has hooks on gradients"
 FOREIGN = "the model calls an operator that is not PyTorch's"
 
 
@@ -38,7 +38,7 @@ def refuse_call(func: Callable[..., Any], args: tuple[Any, ...]) -> None:
     """Raise `Uncovered` for a call by which gradients of many rows, or their values, come into other
     hands: a hook, an operator of a library, a `Function` that says itself what it does with many rows."""
     if func in HOOKS:
-        raise Uncovered(HOOKED)
+        raise Uncovered(HAS_HOOKS)
     if isinstance(func, OpOverload | OpOverloadPacket) and not str(func).startswith(("aten.", "prims.")):
         raise Uncovered(FOREIGN)
     if isinstance(func, HigherOrderOperator) and not _maps_by_rule(func, args):
@@ -59,7 +59,9 @@ def refuse_own_backward(result: Tensor) -> None:
         if node is None or node in nodes:
             continue
         nodes.add(node)
-        if isinstance(node, BackwardCFunction) and not type(node)._forward_cls.__module__.startswith(KNOWN):
+        if isinstance(node, BackwardCFunction) and not type(node)._forward_cls.__module__.startswith(
+            TRUSTED_PLACES
+        ):
             raise Uncovered(OWN_BACKWARD)
         stack += [following for following, _ in node.next_functions]
 
@@ -77,7 +79,7 @@ class Guard(TorchFunctionMode):
 @contextmanager
 def without_saved_hooks() -> Iterator[None]:
     """Hooks on what autograd saves see all rows; to set one raises."""
-    with torch.autograd.graph.disable_saved_tensors_hooks(HOOKED):
+    with torch.autograd.graph.disable_saved_tensors_hooks(HAS_HOOKS):
         yield
 
 

@@ -127,8 +127,8 @@ def odd_rows(task: Task, own: Batch, draw: Draw) -> Iterator[Batch]:
     targets = task.objective.targets(structure, len(parts))
     for place, part in enumerate(parts):
         classes = draw.classes if place in targets else draw.words
-        for changed in _odd_parts(own, part, classes):
-            yield own.with_rows(structure.built([*parts[:place], changed, *parts[place + 1 :]]))
+        for odd in _odd_parts(own, part, classes):
+            yield own.with_rows(structure.built([*parts[:place], odd, *parts[place + 1 :]]))
     yield own.with_rows(structure.built([_repeated(own, part) for part in parts]))
 
 
