@@ -17,7 +17,7 @@ from scipy.optimize import lsq_linear
 from _report import write_section
 from deniable.attack import asking, difference, fuzzy, hide, link, series, sticky, tables
 from deniable.attack.counts.reconstruct import against_account, against_noise, exhaustive_errors, secret
-from deniable.attack.counts.solve import SolvingMethod, expected_share, least_squares, rounded, solve
+from deniable.attack.counts.solve import SolvingMethod, expected_share, least_squares, round_bits, solve
 from deniable.attack.learnt import Learnt, percent, percent_up
 
 NOISE, RATIO = 0.3, 4
@@ -36,10 +36,10 @@ def peers(people: int) -> tuple[Found, Found | None, Found | None]:
     bits = secret(people)
     subsets = asking.random_subsets(RATIO * people, people)
     answers = asking.noisy(asking.exact(bits), NOISE * math.sqrt(people))(subsets)
-    ours = timed(lambda: rounded(least_squares(subsets, answers)), bits)
+    ours = timed(lambda: round_bits(least_squares(subsets, answers)), bits)
     highs = timed(lambda: solve(subsets, answers, SolvingMethod.SUMMED), bits) if people <= 256 else None
     dense = subsets.astype(np.float64)
-    scipys = timed(lambda: rounded(lsq_linear(dense, answers, (0, 1)).x), bits) if people <= 1024 else None
+    scipys = timed(lambda: round_bits(lsq_linear(dense, answers, (0, 1)).x), bits) if people <= 1024 else None
     return ours, highs, scipys
 
 
@@ -97,7 +97,7 @@ def theorem() -> list[str]:
     ]
     found = exhaustive_errors(12, (0.5, 1.0, 1.5, 2.0))
     pairs = zip(found[0::2], found[1::2], strict=True)
-    return rows + [f"| {a.error:g} | {a.wrong} | {b.wrong} | {a.bound:g} |" for a, b in pairs]
+    return rows + [f"| {a.error:g} | {a.wrong_bits} | {b.wrong_bits} | {a.bound:g} |" for a, b in pairs]
 
 
 def others() -> list[str]:

@@ -29,7 +29,7 @@ from deniable.audit.bench.sgd import Bug, TinySgd
 from deniable.audit.rules.thresholds import Rule, choose
 from deniable.audit.sgd import Training, canaries
 from deniable.audit.sniper import COUPLED
-from deniable.audit.statistics import from_coupled, from_guesses
+from deniable.audit.statistics import from_guesses, from_pairs
 
 SEEDS = (801, 802, 803)
 TRY = 1
@@ -86,7 +86,7 @@ def row(case: Case, runs: list[Run]) -> str:
     accused = [sure(run.found) > claim for run in runs]
     differs = ", support differs" if all(run.found.support_differs for run in runs) else ""
     verdict = f"{'violation' if all(accused) else 'consistent'}{differs}"
-    right = "" if all(case.broken == found for found in accused) else " **wrong**"
+    right = "" if all(case.is_broken == found for found in accused) else " **wrong**"
     spent = f"{max(run.cpu for run in runs):.0f} | {max(run.wall for run in runs):.0f}"
     samples = max(run.found.samples for run in runs) / 1e6
     return (
@@ -102,7 +102,7 @@ def sure(found: Finding) -> float:
         return 0.0
     if found.method == COUPLED:
         only_right, only_wrong, both = (found.options or {})["pairs"]
-        return from_coupled(only_right, only_wrong, both, alpha=0.001)
+        return from_pairs(only_right, only_wrong, both, alpha=0.001)
     sides = int(witness.high < math.inf) + int(witness.low > -math.inf)
     counts = witness.right, witness.wrong, witness.trials
     return from_guesses(*counts, delta=found.delta, alpha=0.001, sides=sides)
@@ -214,7 +214,7 @@ def best_noisy_max3(*, coupled: bool, alpha: float = 0.1) -> float:
     """
     right, ratio = MOST // 2 / 32, math.exp(-0.25)
     if coupled:
-        return from_coupled(round(right * (1 - ratio)), 0, round(right * ratio), alpha=alpha)
+        return from_pairs(round(right * (1 - ratio)), 0, round(right * ratio), alpha=alpha)
     return from_guesses(round(right), round(right * ratio), MOST, delta=0.0, alpha=alpha)
 
 

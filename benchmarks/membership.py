@@ -27,7 +27,7 @@ from scipy.stats import norm
 
 from _report import write_section
 from deniable.attack import examples
-from deniable.attack.members.coins import coins, unwatched
+from deniable.attack.members.coins import coins, iterate_silently
 from deniable.attack.members.curve import Curve
 from deniable.attack.members.deviations import Side
 from deniable.attack.members.evidence import Evidence
@@ -88,7 +88,7 @@ def each_its_own(seen: Evidence) -> NDArray[np.float64]:
 
 def _normal(seen: Evidence, deviation: Callable[[Side], Any]) -> NDArray[np.float64]:
     phi, shadows = seen.target_scaled()[0], seen.shadows_scaled()[:, 0]
-    sides = Side.of(shadows, seen.members), Side.of(shadows, ~seen.members)
+    sides = Side.from_signals(shadows, seen.members), Side.from_signals(shadows, ~seen.members)
     inside, outside = (norm.logpdf(phi, side.mean, deviation(side)) for side in sides)
     return np.asarray(inside - outside)
 
@@ -100,7 +100,7 @@ def print_means() -> None:
     for name, rows, models in SETTINGS:
         x, labels = examples.rows(name, rows)
         members = coins(models, len(labels), 0)
-        logits = PlainRecipe().train(x, labels, members, int(labels.max()) + 1, 0, unwatched).logits(x)
+        logits = PlainRecipe().train(x, labels, members, int(labels.max()) + 1, 0, iterate_silently).logits(x)
         cells = []
         for attack in attacks.values():
             scores = []
@@ -108,21 +108,21 @@ def print_means() -> None:
                 others = np.arange(models) != target
                 seen = Evidence(logits[target][None], logits[others][:, None], members[others], labels)
                 scores.append(attack(seen))
-            curve = Curve.of(np.concatenate(scores), members[:SIX].ravel())
-            cells.append(f"{100 * curve.at(0.001):.2f} / {100 * curve.at(0.01):.2f}")
+            curve = Curve.from_scores(np.concatenate(scores), members[:SIX].ravel())
+            cells.append(f"{100 * curve.power_at(0.001):.2f} / {100 * curve.power_at(0.01):.2f}")
         print(f"| {name}, {rows:,}, {models} |", " | ".join(cells), "|", flush=True)
 
 
 def lines_of(name: str, rows: int) -> list[str]:
     x, labels = examples.rows(name, rows)
     members = coins(MODELS, len(labels), 0)
-    logits = PlainRecipe().train(x, labels, members, int(labels.max()) + 1, 0, unwatched).logits(x)
+    logits = PlainRecipe().train(x, labels, members, int(labels.max()) + 1, 0, iterate_silently).logits(x)
     scores = ours(logits, members, labels) | ({} if OURS else by_art(logits, members, labels))
     truth, lines = members[:TARGETS].ravel(), []
     for attack, (values, seconds) in scores.items():
-        curve = Curve.of(values.ravel(), truth)
+        curve = Curve.from_scores(values.ravel(), truth)
         lines.append(
-            f"| {name} | {attack} | {100 * curve.at(0.001):.2f} % | {100 * curve.at(0.01):.2f} % | "
+            f"| {name} | {attack} | {100 * curve.power_at(0.001):.2f} % | {100 * curve.power_at(0.01):.2f} % | "
             f"{curve.area:.3f} | {seconds:.2f} |"
         )
     return lines

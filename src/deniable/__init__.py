@@ -12,9 +12,15 @@ Public names load when they are first used (PEP 562), so that `import deniable` 
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import TYPE_CHECKING
 
 from deniable._version import VERSION as __version__
+
+
+def _by_name(homes: dict[str, str]) -> dict[str, str]:
+    return {name: home for home, names in homes.items() for name in names.split()}
+
 
 if TYPE_CHECKING:
     from deniable import (
@@ -23,10 +29,12 @@ if TYPE_CHECKING:
         audit,
         curator,
         datasets,
+        errors,
         federated,
         learn,
         ledger,
         local,
+        loss,
         mechanisms,
         randomness,
         smooth,
@@ -36,119 +44,43 @@ if TYPE_CHECKING:
     from deniable.errors import (
         AccountFrozen,
         BudgetExceeded,
-        DataError,
         DeniableError,
-        InvalidBudget,
-        InvalidCertificate,
-        InvalidLoss,
         InvalidParameter,
         InvalidQuery,
-        LedgerError,
-        MissingExtra,
-        TamperedLedger,
-        Unaccountable,
         UnitMismatch,
     )
     from deniable.guarantee import Bound, Budget, Certificate
     from deniable.ledger import Account, Ledger
-    from deniable.loss import (
-        POISSON,
-        SHUFFLED,
-        WITHOUT_REPLACEMENT,
-        Allocated,
-        Approximate,
-        BoundedRange,
-        CappedSample,
-        Composed,
-        DiscreteGaussianNoise,
-        DiscreteLaplaceNoise,
-        DrawnSample,
-        FiniteOutcomes,
-        GaussianNoise,
-        Grouped,
-        IntegerGaussianSum,
-        LaplaceNoise,
-        Loss,
-        MixedGaussianNoise,
-        NegativeBinomialRuns,
-        Parallel,
-        PoissonRuns,
-        Pure,
-        Repeated,
-        ResponseNoise,
-        Sampled,
-        Scheme,
-        Selected,
-        Shuffled,
-        Silenced,
-        Zcdp,
-    )
-    from deniable.mechanism import Error, Interactive, Mechanism, Release, Sequentially
+    from deniable.loss import GaussianNoise, LaplaceNoise, Loss, Pure
+    from deniable.mechanism import Mechanism, Release
     from deniable.randomness import SecureRandom, SeededRandom
     from deniable.server import Remote
     from deniable.units import Unit
 
 __all__ = [
-    "POISSON",
-    "SHUFFLED",
-    "WITHOUT_REPLACEMENT",
     "Account",
     "AccountFrozen",
-    "Allocated",
     "Answer",
-    "Approximate",
     "Bound",
-    "BoundedRange",
     "Budget",
     "BudgetExceeded",
-    "CappedSample",
     "Certificate",
-    "Composed",
     "Curator",
-    "DataError",
     "DeniableError",
-    "DiscreteGaussianNoise",
-    "DiscreteLaplaceNoise",
-    "DrawnSample",
-    "Error",
-    "FiniteOutcomes",
     "GaussianNoise",
-    "Grouped",
-    "IntegerGaussianSum",
-    "Interactive",
-    "InvalidBudget",
-    "InvalidCertificate",
-    "InvalidLoss",
     "InvalidParameter",
     "InvalidQuery",
     "LaplaceNoise",
     "Ledger",
-    "LedgerError",
     "Loss",
     "Mechanism",
-    "MissingExtra",
-    "MixedGaussianNoise",
-    "NegativeBinomialRuns",
-    "Parallel",
-    "PoissonRuns",
     "Pure",
     "Release",
     "Remote",
-    "Repeated",
-    "ResponseNoise",
-    "Sampled",
-    "Scheme",
     "SecureRandom",
     "SeededRandom",
-    "Selected",
-    "Sequentially",
-    "Shuffled",
-    "Silenced",
-    "TamperedLedger",
-    "Unaccountable",
     "Unit",
     "UnitMismatch",
-    "Zcdp",
     "__version__",
     "accounting",
     "attack",
@@ -160,10 +92,12 @@ __all__ = [
     "datasets",
     "delta",
     "epsilon",
+    "errors",
     "federated",
     "learn",
     "ledger",
     "local",
+    "loss",
     "mechanisms",
     "randomness",
     "smooth",
@@ -177,10 +111,12 @@ _PARTS = (
     "audit",
     "curator",
     "datasets",
+    "errors",
     "federated",
     "learn",
     "ledger",
     "local",
+    "loss",
     "mechanisms",
     "randomness",
     "smooth",
@@ -188,26 +124,41 @@ _PARTS = (
 _HOMES = {
     "accounting": "calibrate certify compare delta epsilon tradeoff verify",
     "curator": "Answer Curator",
-    "errors": "AccountFrozen BudgetExceeded DataError DeniableError InvalidBudget InvalidCertificate "
-    "InvalidLoss InvalidParameter InvalidQuery LedgerError MissingExtra TamperedLedger Unaccountable "
-    "UnitMismatch",
+    "errors": "AccountFrozen BudgetExceeded DeniableError InvalidParameter InvalidQuery UnitMismatch",
     "guarantee": "Bound Budget Certificate",
     "ledger": "Account Ledger",
-    "loss": "POISSON SHUFFLED WITHOUT_REPLACEMENT Allocated Approximate BoundedRange CappedSample Composed "
-    "DiscreteGaussianNoise DrawnSample FiniteOutcomes IntegerGaussianSum MixedGaussianNoise Silenced "
-    "DiscreteLaplaceNoise GaussianNoise Grouped LaplaceNoise Loss NegativeBinomialRuns Parallel PoissonRuns "
-    "Pure Repeated ResponseNoise Sampled Scheme Selected Shuffled Zcdp",
-    "mechanism": "Error Interactive Mechanism Release Sequentially",
+    "loss": "GaussianNoise LaplaceNoise Loss Pure",
+    "mechanism": "Mechanism Release",
     "randomness": "SecureRandom SeededRandom",
     "server": "Remote",
     "units": "Unit",
 }
-_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
+_MOVED = {
+    "errors": "DataError InvalidBudget InvalidCertificate InvalidLoss LedgerError MissingExtra "
+    "TamperedLedger Unaccountable",
+    "loss": "POISSON SHUFFLED WITHOUT_REPLACEMENT Allocated Approximate BoundedRange CappedSample "
+    "Composed DiscreteGaussianNoise DiscreteLaplaceNoise DrawnSample FiniteOutcomes Grouped "
+    "IntegerGaussianSum MixedGaussianNoise NegativeBinomialRuns Parallel PoissonRuns "
+    "Repeated ResponseNoise Sampled Scheme Selected Shuffled Silenced Zcdp",
+    "mechanism": "Error Interactive Sequentially",
+}
+"""Names that the top level had before 0.3. They are still found there, with a warning, until the version after."""
+
+_HOME = _by_name(_HOMES)
+_OLD_HOME = _by_name(_MOVED)
 
 
 def __getattr__(name: str) -> object:
     if name in _PARTS:
         return importlib.import_module(f"deniable.{name}")
+    if name in _OLD_HOME:
+        home = f"deniable.{_OLD_HOME[name]}"
+        warnings.warn(
+            f"deniable.{name} has moved: use {home}.{name}. The next version has it there alone.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return getattr(importlib.import_module(home), name)
     if name not in _HOME:
         raise AttributeError(f"module 'deniable' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"deniable.{_HOME[name]}"), name)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from deniable.accounting import numerical
 from deniable.accounting.methods import gaussian, moments, pure, strong, zcdp
-from deniable.accounting.renyi import conditioned, curve, delta, divergence, epsilon, kernel, leaves, sampled
+from deniable.accounting.renyi import condition, curve, delta, divergence, epsilon, kernel, leaves, sampled
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.loss import (
     SHUFFLED,
@@ -131,10 +131,9 @@ def test_a_long_lattice_is_bounded_from_above_by_its_cells_and_by_smooth_noise()
         assert np.all(bound <= exact * (1 + relative))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.floats(0.3, 50), st.integers(1, 60), st.floats(1.01, 60))
 def test_smooth_noise_dominates_integer_noise(scale: float, shift: int, order: float) -> None:
-    bound = leaves.laplace(leaves.smoothed(Fraction(repr(scale)), shift), np.array([order]))[0]
+    bound = leaves.laplace(leaves.smooth_epsilon(Fraction(repr(scale)), shift), np.array([order]))[0]
     assert bound >= divergence(DiscreteLaplaceNoise(scale, shift), order) * (1 - 1e-11)
 
 
@@ -270,7 +269,6 @@ def test_a_sample_of_an_asymmetric_pair_bounds_both_directions(rate: float) -> N
             assert both(mixed(rate, p, q), q, order) <= divergence(BoundedRange(2).sampled(rate), order)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.floats(0.01, 0.99), st.floats(0.01, 0.99), st.floats(0.01, 0.95), st.floats(1.01, 30))
 def test_the_reverse_direction_is_covered_for_any_pair(x: float, y: float, rate: float, order: float) -> None:
     p, q = [mp.mpf(x), 1 - mp.mpf(x)], [mp.mpf(y), 1 - mp.mpf(y)]
@@ -485,7 +483,7 @@ def test_delta_inverts_epsilon() -> None:
 
 def test_failures_of_approximate_parts_are_taken_from_delta() -> None:
     loss = Approximate(0.1, 1e-8) * 50 + GaussianNoise(5)
-    kept, failed = conditioned(loss)
+    kept, failed = condition(loss)
     assert kept == Pure(0.1) * 50 + GaussianNoise(5)
     assert failed == Fraction(50, 10**8)
     assert epsilon(loss, 1e-6) == pytest.approx(epsilon(kept, 5e-7 / (1 - 5e-7)), rel=1e-9)
@@ -494,7 +492,7 @@ def test_failures_of_approximate_parts_are_taken_from_delta() -> None:
 
 def test_failures_on_a_sample_need_the_coin_too() -> None:
     loss = Composed((Approximate(1, 1e-6), Pure(1))).sampled(0.01)
-    assert conditioned(loss) == (Composed((Pure(1), Pure(1))).sampled(0.01), Fraction(1, 10**8))
+    assert condition(loss) == (Composed((Pure(1), Pure(1))).sampled(0.01), Fraction(1, 10**8))
 
 
 def test_the_sampled_split_of_failures_covers_the_worst_pair() -> None:

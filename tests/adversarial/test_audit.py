@@ -17,7 +17,7 @@ from deniable.audit.runs.carry import form_of
 from deniable.audit.runs.generator import AnyRandom
 from deniable.audit.runs.independence import Record, dependence
 from deniable.audit.runs.pairs import Pair
-from deniable.audit.runs.source import CERTIFY, HALF, Source, mixed
+from deniable.audit.runs.source import CERTIFY, HALF, Source, mix
 from deniable.audit.runs.target import as_target
 from deniable.audit.runs.worker import build
 from deniable.mechanisms import Laplace
@@ -244,7 +244,7 @@ def test_seeds_fit_into_32_bits_and_none_serves_twice() -> None:
 
 def test_no_two_of_all_seeds_are_equal() -> None:
     for start in (0, HALF - 50_000, HALF, 2**32 - 100_000):
-        assert len(np.unique(mixed(start + np.arange(100_000), [123, 456]))) == 100_000
+        assert len(np.unique(mix(start + np.arange(100_000), [123, 456]))) == 100_000
     assert CERTIFY != 0
 
 
@@ -252,7 +252,7 @@ def test_random_state_is_a_seed_as_scikit_learn_takes_it() -> None:
     def train(data: int, random_state: int) -> float:
         return data + float(np.random.RandomState(random_state).laplace())
 
-    assert as_target(train).seeded  # type: ignore[attr-defined]
+    assert as_target(train).has_seeds  # type: ignore[attr-defined]
     assert isinstance(AnyRandom(3), np.random.Generator)
 
 
@@ -261,13 +261,13 @@ def test_random_state_is_a_seed_as_scikit_learn_takes_it() -> None:
 
 def test_what_holds_state_has_no_form_and_what_is_code_has_one() -> None:
     rng, memory, number = np.random.default_rng(), {}, 7  # type: ignore[var-annotated]
-    assert form_of(lambda data: data + rng.normal(), seeded=False) is None
-    assert form_of(lambda data: memory.setdefault(data, 1), seeded=False) is None
-    assert form_of(lambda data: data + number, seeded=False) is None, "it might be noise"
-    assert form_of(lambda data, memory=[]: memory, seeded=False) is None
-    assert build(form_of(lambda data: np.sqrt(data) + len("abc"), seeded=False) or ())(4) == 5
-    assert build(form_of(lambda data, seed: data + number + seed, seeded=True) or ())(1, 2) == 10
-    assert form_of(targets.remembered, seeded=False) == ("name", targets.__name__, "remembered")
+    assert form_of(lambda data: data + rng.normal(), has_seed=False) is None
+    assert form_of(lambda data: memory.setdefault(data, 1), has_seed=False) is None
+    assert form_of(lambda data: data + number, has_seed=False) is None, "it might be noise"
+    assert form_of(lambda data, memory=[]: memory, has_seed=False) is None
+    assert build(form_of(lambda data: np.sqrt(data) + len("abc"), has_seed=False) or ())(4) == 5
+    assert build(form_of(lambda data, seed: data + number + seed, has_seed=True) or ())(1, 2) == 10
+    assert form_of(targets.remembered, has_seed=False) == ("name", targets.__name__, "remembered")
 
 
 def test_code_that_belongs_to_no_module_is_no_crash() -> None:
@@ -280,7 +280,7 @@ def test_code_that_belongs_to_no_module_is_no_crash() -> None:
 
 
 def test_a_function_that_calls_itself_and_others_is_built_again() -> None:
-    again = build(form_of(factorial, seeded=False) or ())
+    again = build(form_of(factorial, has_seed=False) or ())
     assert again(5) == 120
 
 

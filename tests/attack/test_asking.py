@@ -11,7 +11,15 @@ import pytest
 from scipy.stats import binom
 
 from deniable.attack import asking
-from deniable.attack.asking import accounted, all_subsets, each, exact, noisy, random_subsets, through_sql
+from deniable.attack.asking import (
+    all_subsets,
+    ask_account,
+    ask_each,
+    exact,
+    noisy,
+    random_subsets,
+    through_sql,
+)
 from deniable.attack.counts.reconstruct import reconstruct
 from deniable.errors import BudgetExceeded, InvalidParameter
 from deniable.mechanisms import Laplace
@@ -72,9 +80,9 @@ def test_a_refusal_ends_the_conversation() -> None:
         said.append(float(subset @ BITS))
         return said[-1] if len(said) <= 3 else refused()
 
-    assert each(three)(subsets).tolist() == said[:3]
+    assert ask_each(three)(subsets).tolist() == said[:3]
     assert len(said) == 4
-    assert len(each(refused)(subsets)) == 0
+    assert len(ask_each(refused)(subsets)) == 0
 
 
 @pytest.mark.parametrize("batch", [1, 5])
@@ -85,7 +93,7 @@ def test_an_account_answers_until_it_is_spent_and_every_answer_is_charged(batch:
         return Laplace.for_budget(0.25, k, dimension=k if k > 1 else None, unit=asking.PERSON)
 
     with asking.account(1.0) as paid:
-        answers = accounted(paid, BITS, mechanism, batch=batch, rng=SeededRandom(1))(subsets)
+        answers = ask_account(paid, BITS, mechanism, batch=batch, rng=SeededRandom(1))(subsets)
         assert len(answers) == 4 * batch
         assert paid.spent().epsilon == 1
         assert sum(entry.kind == "run" for entry in paid.history()) == 4
@@ -95,7 +103,7 @@ def test_an_account_answers_until_it_is_spent_and_every_answer_is_charged(batch:
 
 def test_a_mechanism_for_one_count_is_not_taken_for_two() -> None:
     with asking.account(1.0) as paid, pytest.raises(InvalidParameter, match="answers 2 counts, got 1"):
-        accounted(paid, BITS, lambda _: Laplace(1, unit=asking.PERSON), batch=2)(random_subsets(4, 40))
+        ask_account(paid, BITS, lambda _: Laplace(1, unit=asking.PERSON), batch=2)(random_subsets(4, 40))
 
 
 def test_sql_asks_for_the_same_counts_and_is_reconstructed() -> None:

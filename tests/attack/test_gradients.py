@@ -24,7 +24,7 @@ def quiet(steps: Iterable[int], words: str) -> Iterable[int]:
     return steps
 
 
-@pytest.mark.parametrize("make", [sent.plain, sent.clipped])
+@pytest.mark.parametrize("make", [sent.unclipped_run, sent.clipped_run])
 def test_a_dense_first_layer_gives_every_image_away_clipped_or_not(make: object) -> None:
     assert callable(make)
     result = first_layer.attack(PEOPLE, make(first_layer.dense(PEOPLE)), "as it is")
@@ -36,7 +36,7 @@ def test_a_dense_first_layer_gives_every_image_away_clipped_or_not(make: object)
 def test_most_of_four_images_stand_in_their_mean_gradient() -> None:
     """Without knowing them: those that most neurons agree on."""
     many = victims("digits", 20)
-    result = first_layer.attack(many, sent.plain(first_layer.dense(many)), "four", batch=4)
+    result = first_layer.attack(many, sent.unclipped_run(first_layer.dense(many)), "four", batch=4)
     assert result.clear >= 10
 
 
@@ -45,12 +45,14 @@ def test_what_was_received_is_the_gradient_of_the_rows() -> None:
     x, y = PEOPLE.rows(0, 3)
     loss = nn.CrossEntropyLoss()(model(x), y)
     gradient = torch.cat([g.reshape(-1) for g in torch.autograd.grad(loss, list(model.parameters()))])
-    np.testing.assert_allclose(sent.received(sent.plain(model), x, y), -gradient.numpy(), atol=1e-6)
+    np.testing.assert_allclose(
+        sent.receive_update(sent.unclipped_run(model), x, y), -gradient.numpy(), atol=1e-6
+    )
 
 
 def test_a_search_finds_images_of_a_convolutional_network_and_reads_the_label() -> None:
     result = search.attack(
-        PEOPLE, sent.clipped(search.convolutional(PEOPLE)), "clipped", images=2, watch=quiet
+        PEOPLE, sent.clipped_run(search.convolutional(PEOPLE)), "clipped", images=2, watch=quiet
     )
     assert min(result.decibels) > 2 * CLEAR
 

@@ -56,7 +56,7 @@ def test_pairs_are_neighbours_and_draws_are_rows(target: Case) -> None:
 
 @pytest.mark.parametrize(
     "target",
-    [pytest.param(c, marks=[pytest.mark.soak] if c.name in LONG else []) for c in CASES if c.broken],
+    [pytest.param(c, marks=[pytest.mark.soak] if c.name in LONG else []) for c in CASES if c.is_broken],
     ids=lambda c: c.name,
 )
 def test_every_broken_case_is_found(target: Case) -> None:
@@ -72,7 +72,7 @@ def test_every_broken_case_is_found(target: Case) -> None:
 
 
 @pytest.mark.sampled(5)
-@pytest.mark.parametrize("target", [c for c in CASES if not c.broken], ids=lambda c: c.name)
+@pytest.mark.parametrize("target", [c for c in CASES if not c.is_broken], ids=lambda c: c.name)
 def test_no_sound_case_is_accused(target: Case) -> None:
     found = audit(target, target.pairs(), seed=0, samples=100_000, confidence=1 - 1e-6)
     assert found.verdict is Verdict.CONSISTENT

@@ -14,7 +14,15 @@ from deniable.audit.bench.steps import Flaw, FlawedStep
 from deniable.audit.bench.steps.sums import SUMS
 from deniable.audit.one_run import independent_mu
 from deniable.audit.sgd import DESIGNS, Training, canaries
-from deniable.audit.training.designs import Bench, dense, divided, opposed, pursued, quietest, watched
+from deniable.audit.training.designs import (
+    Bench,
+    dense,
+    divide_crowd,
+    oppose_crowd,
+    pursue_direction,
+    quietest,
+    watch_windows,
+)
 from deniable.audit.training.fields import lengths, wake
 
 CLAIM = Training(calibrate_noise(8, 1e-5, rate=0.05, steps=2000), 1.5, 50, 0.05, 2000, 1e-5)
@@ -114,7 +122,7 @@ def test_a_small_part_that_is_clipped_apart_is_found() -> None:
 def test_a_canary_is_pursued_where_the_step_stretches_it() -> None:
     """A norm taken of two uses of a weight apart lets a row count √2 times, where both agree."""
     step = FlawedStep(CLAIM, Flaw.TIED_WEIGHTS, (10, 10))
-    window = pursued(Bench(step, CLAIM, 20, np.random.default_rng(0)), 1200)
+    window = pursue_direction(Bench(step, CLAIM, 20, np.random.default_rng(0)), 1200)
     assert np.linalg.norm(SUMS[Flaw.TIED_WEIGHTS](step, window.canary[None])) > 1.35 * CLAIM.clip
 
 
@@ -153,13 +161,13 @@ def test_each_design_certifies_a_mu_that_is_true_but_for_its_share() -> None:
     for seed in range(30):
         bench = Bench(FlawedStep(CLAIM, Flaw.NONE, (10, 4)), CLAIM, 14, np.random.default_rng(seed))
         windows = (
-            opposed(bench, 100),
+            oppose_crowd(bench, 100),
             dense(bench),
             quietest(bench, 60),
-            divided(bench, 60),
-            pursued(bench, 30),
+            divide_crowd(bench, 60),
+            pursue_direction(bench, 30),
         )
-        sights = [watched(bench, window, 100) for window in windows]
+        sights = [watch_windows(bench, window, 100) for window in windows]
         sights += [lengths(bench, 20, 10), wake(bench, 10, 10)]
         passed += sum(independent_mu(*sight, 0.1)[0] > 1 / CLAIM.noise_multiplier for sight in sights)
     assert passed <= binom.ppf(1 - 1e-9, 210, 0.1)

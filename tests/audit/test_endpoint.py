@@ -235,7 +235,7 @@ def test_which_of_several_private_tables_differs_must_be_said() -> None:
             PAIR,
             epsilon=1,
             table="visits",
-            beside={"more": PAIR[1]},
+            public_tables={"more": PAIR[1]},
         )
     assert attacked(named, 4000).verdict is Verdict.CONSISTENT
 

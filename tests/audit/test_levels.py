@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from deniable.accounting.proportion import lower
-from deniable.audit.finding import Verdict, judged
+from deniable.audit.finding import Verdict, judge
 from deniable.audit.levels import ACCUSED, AT_ONCE, CONFIRMED, COPIES, Levels, look_share
 from deniable.audit.rules.support import UNSEEN
 from deniable.audit.runs.independence import SHARE
@@ -31,12 +31,12 @@ def refuting(trials: int, alpha: float) -> int:
 
 
 def test_the_parts_of_an_accusation_sum_to_a_thousandth() -> None:
-    levels = Levels.once(0.95)
+    levels = Levels.for_look(0.95)
     second = sum(Levels.second(0.95, time).accusing for time in range(1, 5000))
     assert pytest.approx(ACCUSED) == AT_ONCE + CONFIRMED + COPIES
     assert levels.accusing + levels.alpha * second + COPIES <= ACCUSED * (1 + 1e-12)
     assert sum(look_share(k) for k in range(1, 5000)) < 1
-    assert Levels.once(1 - 1e-6).accusing == pytest.approx(1e-6), "who asks for more gets more"
+    assert Levels.for_look(1 - 1e-6).accusing == pytest.approx(1e-6), "who asks for more gets more"
 
 
 @pytest.mark.parametrize(("confidence", "kind"), [(0.95, "doubted"), (0.95, "accused")])
@@ -45,7 +45,7 @@ def test_four_looks_at_one_file_share_the_error(confidence: float, kind: str) ->
     exact, stated = 0.0, {"doubted": 1 - confidence, "accused": AT_ONCE}[kind]
     rng, wrong = np.random.default_rng(29), np.zeros(1_000_000, bool)
     for look, trials in enumerate(SCHEDULE, 1):
-        levels = Levels.once(confidence, look_share(look))
+        levels = Levels.for_look(confidence, look_share(look))
         least = refuting(trials, CERTIFICATE * (levels.alpha if kind == "doubted" else levels.accusing))
         exact += float(binom.sf(least - 1, trials, RIGHT))
         wrong |= rng.binomial(trials, RIGHT, len(wrong)) >= least
@@ -76,9 +76,9 @@ def test_a_second_sample_confirms_within_its_part() -> None:
 
 
 def test_between_the_two_levels_the_verdict_is_to_look_again() -> None:
-    assert judged(1.001, 0.999, 1.0, 1.01, 100) is Verdict.LOOK_AGAIN
-    assert judged(1.002, 1.001, 1.0, 1.01, 100) is Verdict.VIOLATION
-    assert judged(0.99, 0.98, 1.0, 1.01, 100) is Verdict.CONSISTENT
+    assert judge(1.001, 0.999, 1.0, 1.01, 100) is Verdict.LOOK_AGAIN
+    assert judge(1.002, 1.001, 1.0, 1.01, 100) is Verdict.VIOLATION
+    assert judge(0.99, 0.98, 1.0, 1.01, 100) is Verdict.CONSISTENT
     assert Verdict.LOOK_AGAIN.exit_code == 7
     assert len({verdict.exit_code for verdict in Verdict}) == len(Verdict)
 

@@ -20,12 +20,12 @@ from deniable.audit.one_run import (
     Family,
     accuracy,
     by_recursion,
-    certified,
+    certify_run,
     detectable,
     independent_mu,
     mu_from_guesses,
     one_run,
-    planned,
+    plan_guesses,
     refutes,
 )
 from deniable.audit.sgd import Training, whole_run
@@ -92,7 +92,7 @@ def test_the_better_of_both_proofs_is_used(counts: tuple[int, int, int], recursi
     recursion = by_recursion(*counts, 1e-5, 0.05)
     binomial = statistics.one_run(*counts, delta=1e-5, alpha=0.05)
     assert (recursion > binomial) == recursion_wins
-    assert certified(*counts, 1e-5, 0.05, "distribution-free") == max(recursion, binomial)
+    assert certify_run(*counts, 1e-5, 0.05, "distribution-free") == max(recursion, binomial)
 
 
 def test_the_recursion_is_the_one_of_the_statistics() -> None:
@@ -104,7 +104,7 @@ def test_the_recursion_is_the_one_of_the_statistics() -> None:
 def test_all_right_guesses_of_a_pure_run_are_randomized_response() -> None:
     """δ = 0: (e^ε/(1 + e^ε))^g = alpha."""
     for guesses in (10, 60):
-        found = certified(100, guesses, guesses, 0.0, 0.05, "distribution-free")
+        found = certify_run(100, guesses, guesses, 0.0, 0.05, "distribution-free")
         assert found == pytest.approx(-math.log(0.05 ** (-1 / guesses) - 1), abs=1e-3)
 
 
@@ -115,7 +115,7 @@ def test_all_right_guesses_of_a_pure_run_are_randomized_response() -> None:
 def test_what_is_called_detectable_is_detected(family: Family) -> None:
     """Runs of that ε pass the claim 95 times in 100; runs that just keep the claim hardly ever."""
     claim, m = Budget(1.0, 1e-5), 600
-    told = detectable(m, planned(m, claim), claim, alpha=0.05, family=family)
+    told = detectable(m, plan_guesses(m, claim), claim, alpha=0.05, family=family)
     mu = calibrated(told)
     found = [one_run(*coins(mu, m, seed), claim, family=family).epsilon > 1.0 for seed in range(40)]
     assert sum(found) >= binom.ppf(1e-6, 40, 0.95)
@@ -150,7 +150,7 @@ def test_a_plan_depends_on_the_claim_alone_and_beats_trying_several() -> None:
         alone = one_run(seen, inside, claim, family="gaussian")
         several = one_run(seen, inside, claim, family="gaussian", guesses=tried)
         assert alone.options is not None
-        assert alone.options["guesses"] == [planned(1000, claim)]
+        assert alone.options["guesses"] == [plan_guesses(1000, claim)]
         gains.append(alone.epsilon - several.epsilon)
     assert np.mean(gains) > 0.2
 
@@ -323,7 +323,7 @@ def test_a_finding_keeps_scores_and_thresholds(family: Family) -> None:
     assert witness is not None
     assert sum(map(sum, witness.counts)) == witness.trials == (800 if family == "independent" else 1000)
     assert witness.right > 1.5 * witness.wrong
-    guessed = witness.trials if family == "independent" else planned(1000, CLAIM)
+    guessed = witness.trials if family == "independent" else plan_guesses(1000, CLAIM)
     assert witness.right + witness.wrong == guessed
     cuts, counts = np.array(witness.cuts), np.array(witness.counts)
     outer = counts[np.searchsorted(cuts, witness.high, side="right") :].sum()
@@ -405,5 +405,5 @@ def test_published_counts_give_the_published_bound_and_ours_is_above(
     counts = canaries, guesses, right
     alone = statistics.one_run(*counts, delta=delta, alpha=0.05)
     assert alone == pytest.approx(published, abs=1e-3)
-    assert ours <= certified(*counts, delta, 0.05, "distribution-free") < ours + 1e-3
-    assert gaussian <= certified(*counts, delta, 0.05, "gaussian") < gaussian + 1e-3
+    assert ours <= certify_run(*counts, delta, 0.05, "distribution-free") < ours + 1e-3
+    assert gaussian <= certify_run(*counts, delta, 0.05, "gaussian") < gaussian + 1e-3

@@ -17,8 +17,8 @@ from deniable.audit.bench import NULLS, Case
 from deniable.audit.rules.thresholds import Rule, choose
 from deniable.audit.statistics import (
     detectable,
-    from_coupled,
     from_guesses,
+    from_pairs,
     from_rates,
     gaussian_from_rates,
     one_run,
@@ -130,7 +130,7 @@ def test_coupled_pairs_contradict_a_true_epsilon_with_probability_alpha_at_most(
     error = 0.0
     for a in range(met + 1):
         for b in range(met - a + 1):
-            if from_coupled(a, b, met - a - b, alpha=alpha) > epsilon + 1e-12:
+            if from_pairs(a, b, met - a - b, alpha=alpha) > epsilon + 1e-12:
                 given_a = against / (1 - only) if only < 1 else 0.0
                 error += float(binom.pmf(a, met, only) * binom.pmf(b, met - a, min(1.0, given_a)))
     assert error <= alpha * (1 + 1e-9)
@@ -140,11 +140,11 @@ def test_coupled_pairs_certify_by_two_exact_shares() -> None:
     """The formula, computed a second way: 90 % of alpha for the share that speaks for
     the rule, 10 % for the one against."""
     sure, most = float(lower(300, 1000, 0.09)), float(upper(5, 1000, 0.01))
-    assert from_coupled(300, 5, 695, alpha=0.1) == pytest.approx(math.log((1 - most) / (1 - sure)))
+    assert from_pairs(300, 5, 695, alpha=0.1) == pytest.approx(math.log((1 - most) / (1 - sure)))
     assert (
-        from_coupled(0, 0, 0, alpha=0.1)
-        == from_coupled(0, 9, 0, alpha=0.1)
-        == from_coupled(0, 0, 50, alpha=0.1)
+        from_pairs(0, 0, 0, alpha=0.1)
+        == from_pairs(0, 9, 0, alpha=0.1)
+        == from_pairs(0, 0, 50, alpha=0.1)
         == 0
     )
 
@@ -155,16 +155,16 @@ def test_coupled_pairs_see_more_than_as_many_coins() -> None:
     n, truth = 1_000_000, 0.1
     inside, less = n / 4, n / 4 * math.exp(-truth)
     coins = from_guesses(round(inside), round(less), n, delta=0.0, alpha=0.1)
-    pairs = from_coupled(round(inside - less), 0, round(less), alpha=0.1)
+    pairs = from_pairs(round(inside - less), 0, round(less), alpha=0.1)
     assert coins < pairs < truth
     assert truth - pairs < (truth - coins) / 4
 
 
 def test_impossible_coupled_counts_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="Expected counts of at least 0, got -1, 0 and 5"):
-        from_coupled(-1, 0, 5, alpha=0.1)
+        from_pairs(-1, 0, 5, alpha=0.1)
     with pytest.raises(InvalidParameter, match="Expected alpha=0"):
-        from_coupled(1, 0, 5, alpha=0)
+        from_pairs(1, 0, 5, alpha=0)
 
 
 def test_what_coupled_runs_can_detect_is_detected() -> None:
@@ -175,7 +175,7 @@ def test_what_coupled_runs_can_detect_is_detected() -> None:
     rng = np.random.default_rng(0)
     met = rng.binomial(2000, 1 / (1 + math.exp(-least)), 400)
     only = rng.binomial(met, 1 - math.exp(-least))
-    found = sum(from_coupled(int(a), 0, int(n - a), alpha=0.05) > 0.5 for a, n in zip(only, met, strict=True))
+    found = sum(from_pairs(int(a), 0, int(n - a), alpha=0.05) > 0.5 for a, n in zip(only, met, strict=True))
     assert found >= binom.ppf(SURE, 400, 0.95)
     assert detectable(10, epsilon=5.0, delta=0.0, alpha=0.05, coupled=True) == math.inf
 

@@ -37,7 +37,7 @@ from deniable.audit.system import (
     Recorded,
     Sql,
     Url,
-    _authorized,
+    _authorize,
     plan,
     runs_needed,
 )
@@ -216,19 +216,19 @@ def test_an_audit_that_was_killed_goes_on(script: str, tables: tuple[str, str], 
 
 def test_names_and_passwords_go_into_a_header(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(AUTHORIZATION, "Bearer token")
-    assert _authorized("https://dp.example/count") == (
+    assert _authorize("https://dp.example/count") == (
         "https://dp.example/count",
         {"Authorization": "Bearer token"},
     )
     basic = base64.b64encode(b"a:b c").decode()
-    assert _authorized("http://a:b%20c@dp.example:80/x?y=1") == (
+    assert _authorize("http://a:b%20c@dp.example:80/x?y=1") == (
         "http://dp.example:80/x?y=1",
         {"Authorization": f"Basic {basic}"},
     )
     # As a finding has it, for a replay: the name without the password.
-    assert _authorized("https://a@dp.example/x")[1] == {"Authorization": "Bearer token"}
+    assert _authorize("https://a@dp.example/x")[1] == {"Authorization": "Bearer token"}
     monkeypatch.delenv(AUTHORIZATION)
-    assert _authorized("https://dp.example/x") == ("https://dp.example/x", {})
+    assert _authorize("https://dp.example/x") == ("https://dp.example/x", {})
 
 
 class Server(BaseHTTPRequestHandler):
@@ -336,15 +336,15 @@ def test_a_password_is_in_no_finding() -> None:
     """A finding is handed in, and its replay asks the environment."""
     addresses = "https://a:secret@dp.example/{data}", "postgresql://auditor:secret@db:5432/test"
     options = SystemOptions(None, *addresses, "SELECT 1", ("a", "b"), "GET", "", None, None)
-    assert "secret" not in str(options.told) + options.name + options.about
-    assert options.told["sql"] == "postgresql://auditor@db:5432/test"
+    assert "secret" not in str(options.open_options) + options.name + options.subject
+    assert options.open_options["sql"] == "postgresql://auditor@db:5432/test"
 
 
 def test_a_plan_says_how_many_runs_are_needed() -> None:
     runs = [needed for _, needed in plan(Budget(1))]
     assert runs == sorted(runs)
     needed = runs_needed(Budget(1), 1.5)
-    level = 0.8 * Levels.once(0.95).accusing
+    level = 0.8 * Levels.for_look(0.95).accusing
     assert detectable(int(0.8 * needed), epsilon=1, delta=0, alpha=level) <= 1.5
     assert detectable(int(0.8 * 0.95 * needed), epsilon=1, delta=0, alpha=level) > 1.5
     assert "true ε" in run("--plan", "--epsilon", "1").stdout

@@ -46,7 +46,7 @@ SURE = 1 - 1e-6
 def our_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Our own classes keep no answers and are not started anew in other processes; here they stand behind
     functions, where an audit does not see whose they are. (tests/audit/runs starts targets anew.)"""
-    monkeypatch.setattr(restart, "_ours", lambda _: True)
+    monkeypatch.setattr(restart, "_is_ours", lambda _: True)
 
 
 def attacked(one: Audited, of: object, confidence: float) -> Finding:

@@ -24,5 +24,5 @@ def test_a_fixed_column_does_not_wrap(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    show.table(("bar", "words"), [("█" * 20, "many words " * 5)], fixed=(0,))
+    show.table(("bar", "words"), [("█" * 20, "many words " * 5)], fixed_columns=(0,))
     assert "█" * 20 in capsys.readouterr().out

@@ -115,7 +115,7 @@ def test_a_session_is_settled_once_whoever_holds_it(ledger: Ledger, account: Acc
     ):
         twin.close()
     with pytest.raises(LedgerError, match=r"settled already"):
-        account.settle(twin._paid, Composed(()))
+        account.settle(twin._payment, Composed(()))
     assert account.spent().epsilon == 0.1
     assert ledger.verify().ok
 
@@ -143,7 +143,7 @@ def test_nothing_is_given_back_for_what_was_not_charged(account: Account) -> Non
     """A refund is taken from the journal's own entry, whatever the session says that it paid."""
     session = account.open(Asking(Pure(0.1), 5), 1)
     account.run(Noisy(Pure(0.5)), 5)
-    paid = session._paid
+    paid = session._payment
     richer = copy.copy(paid)
     object.__setattr__(richer, "charges", {name: charge * 2 for name, charge in paid.charges.items()})
     with pytest.raises(LedgerError, match=r"charged something else than this session says"):

@@ -51,7 +51,9 @@ def bits_of_two(client: CountMeanSketch, first: str, second: str, start: int = 0
         rows = payloads[:, start : start + client.payload]
         function = unpack(rows[:, :2])
         told = [
-            packed_bits.read(rows[:, 2:], client.family.each(function, np.full(len(rows), name, np.uint64)))
+            packed_bits.read(
+                rows[:, 2:], client.family.hash_each(function, np.full(len(rows), name, np.uint64))
+            )
             for name in names
         ]
         return told[0] * 2 + told[1]
@@ -70,7 +72,7 @@ def pieces_of_two(client: FragmentPuzzle, first: str, second: str) -> Outcome:
             for word in spelled:
                 words = np.full(len(rows), word, np.uint64)
                 items = client.piece(words, position) if sketch is fragments else words
-                place = sketch.family.each(unpack(rows[:, :2]), items)
+                place = sketch.family.hash_each(unpack(rows[:, :2]), items)
                 told = told * 2 + packed_bits.read(rows[:, 2:], place)
         return told
 
@@ -210,14 +212,14 @@ class NeverFlipsSetBits(Rappor):
 @dataclass(frozen=True)
 class SketchAtFullEpsilon(CountMeanSketch):
     @property
-    def kept(self) -> Fraction:
+    def keep_chance(self) -> Fraction:
         return Fraction(731, 1000)
 
 
 @dataclass(frozen=True)
 class BoldSketch(HadamardSketch):
     @property
-    def kept(self) -> Fraction:
+    def keep_chance(self) -> Fraction:
         return Fraction(9, 10)
 
 

@@ -47,6 +47,27 @@ def test_a_lazy_name_is_the_one_of_its_home() -> None:
         assert getattr(deniable, name) is getattr(importlib.import_module(f"deniable.{home}"), name)
 
 
+def test_the_top_level_is_what_a_first_week_needs() -> None:
+    assert len(deniable.__all__) <= 45
+
+
+def test_a_name_that_moved_is_found_with_a_word_about_its_home() -> None:
+    for name, home in deniable._OLD_HOME.items():
+        with pytest.warns(DeprecationWarning, match=rf"use deniable\.{home}\.{name}\."):
+            value = getattr(deniable, name)
+        assert value is getattr(importlib.import_module(f"deniable.{home}"), name)
+        assert name not in deniable.__all__
+
+
+def test_every_error_and_every_loss_is_at_a_door() -> None:
+    """All of them by `deniable.errors` and `deniable.loss`, which the top level names."""
+    raised = {name for name, value in vars(deniable.errors).items() if isinstance(value, type)}
+    assert {"Stopped", "AlreadyPaid", "Forbidden", "NotFound", "TooMany"} <= raised
+    assert {"errors", "loss"} <= set(deniable.__all__)
+    old = {name for name, home in deniable._OLD_HOME.items() if home == "loss"}
+    assert old <= set(deniable.loss.__all__)
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Epsilon'"):
         deniable.Epsilon  # noqa: B018

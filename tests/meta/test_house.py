@@ -20,7 +20,7 @@ STRAIGHT = (
 """Where a long straight line of cases is the proof read aloud: it is not cut to please a measure. (That no modules
 import one another in a circle is tested with the layers, and that every function is typed in `test_typed`.)"""
 
-REACHED = {
+WALKED = {
     "people with any number of rows": (82, 340),
     "a window over groups": (86, 510),
     house.KEPT: (22, 25),
@@ -28,57 +28,39 @@ REACHED = {
 """The modules (but words, accounting and randomness) that a query enters, and its returns, with a little room for
 chance. These may fall and never rise; the aims of `make house` are lower where they are not reached."""
 
-CODE_LINES = 57_800
+CODE_LINES = 57_750
 """What was reached. The aim of `make house` is lower: whoever gets nearer to it lowers this number too, and whoever
 adds a capability that needs more says so in the commit that raises it."""
 
-REACHED = {
-    ("accounting", "functions"): 20,
-    ("accounting", "parameters"): 10,
-    ("accounting", "attributes"): 9,
-    ("attack", "functions"): 19,
-    ("attack", "parameters"): 9,
-    ("attack", "attributes"): 13,
-    ("audit", "functions"): 17,
-    ("audit", "parameters"): 9,
-    ("audit", "attributes"): 12,
-    ("cli", "functions"): 10,
-    ("cli", "parameters"): 7,
-    ("curator", "functions"): 21,
-    ("curator", "parameters"): 10,
-    ("curator", "attributes"): 20,
-    ("datasets", "functions"): 6,
-    ("datasets", "parameters"): 3,
-    ("federated", "functions"): 16,
+LONE_NAMES = {
+    ("accounting", "functions"): 11,
+    ("accounting", "parameters"): 5,
+    ("accounting", "attributes"): 8,
+    ("attack", "attributes"): 4,
+    ("audit", "attributes"): 3,
+    ("curator", "parameters"): 6,
+    ("curator", "attributes"): 16,
+    ("federated", "functions"): 15,
     ("federated", "parameters"): 5,
     ("federated", "attributes"): 8,
     ("learn", "functions"): 16,
     ("learn", "parameters"): 8,
-    ("learn", "attributes"): 16,
-    ("ledger", "functions"): 18,
-    ("ledger", "parameters"): 16,
-    ("ledger", "attributes"): 17,
-    ("local", "functions"): 6,
-    ("local", "parameters"): 3,
+    ("learn", "attributes"): 17,
+    ("ledger", "functions"): 9,
+    ("ledger", "parameters"): 6,
+    ("ledger", "attributes"): 10,
     ("loss", "functions"): 4,
     ("loss", "parameters"): 14,
     ("loss", "attributes"): 16,
     ("mechanisms", "functions"): 5,
-    ("plots", "functions"): 18,
-    ("plots", "parameters"): 10,
     ("randomness", "functions"): 5,
     ("randomness", "parameters"): 6,
     ("randomness", "attributes"): 16,
-    ("reproduce", "functions"): 14,
-    ("reproduce", "parameters"): 21,
-    ("reproduce", "attributes"): 14,
+    ("reproduce", "attributes"): 4,
     ("server", "functions"): 14,
     ("server", "parameters"): 10,
     ("server", "attributes"): 13,
-    ("smooth", "functions"): 10,
-    ("smooth", "parameters"): 6,
-    ("smooth", "attributes"): 8,
-    ("sql", "functions"): 22,
+    ("sql", "functions"): 19,
     ("sql", "parameters"): 13,
     ("sql", "attributes"): 12,
 }
@@ -206,13 +188,13 @@ def lone_shares() -> dict[tuple[str, str], float]:
 
 def test_names_say_what_things_are() -> None:
     """Few functions, parameters and attributes are lone participles or pronouns: within the aim, or no more than there
-    were where the aim is not reached yet (`REACHED`)."""
-    over = {room: share for room, share in lone_shares().items() if share > REACHED.get(room, house.LONE)}
+    were where the aim is not reached yet (`LONE_NAMES`)."""
+    over = {room: share for room, share in lone_shares().items() if share > LONE_NAMES.get(room, house.LONE)}
     assert over == {}
 
 
 def test_what_is_within_the_aim_has_no_excuse() -> None:
-    assert [room for room in REACHED if lone_shares()[room] <= house.LONE] == []
+    assert [room for room in LONE_NAMES if lone_shares()[room] <= house.LONE] == []
 
 
 def test_files_and_functions_stay_short() -> None:
@@ -241,7 +223,7 @@ def test_a_query_is_priced_once_and_makes_three_transactions(seen: house.Walk) -
 
 @pytest.mark.parametrize("kind", house.WALKS)
 def test_a_query_enters_no_more_modules_than_it_did(walks: dict[str, house.Walk], kind: str) -> None:
-    modules, returns = REACHED[kind]
+    modules, returns = WALKED[kind]
     assert len(walks[kind].rooms) <= modules
     assert walks[kind].returns <= returns
 

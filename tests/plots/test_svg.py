@@ -20,10 +20,10 @@ def pictures() -> dict[str, str]:
         "heat": svg.heat(
             [EVIL], ["a", EVIL], {(0, 0): (1.0, EVIL), (0, 1): (math.inf, "x")}, name="n", label=EVIL
         ),
-        "dial": svg.dial(0.4, middle=EVIL, below=EVIL, label=EVIL),
+        "dial": svg.dial(0.4, middle=EVIL, caption=EVIL, label=EVIL),
         "meter": svg.meter(math.inf, label=EVIL),
         "steps": svg.steps([1.0, 2.0], [0.5, 1.0], [EVIL, "b"], limit=3, name=EVIL, label=EVIL),
-        "region": svg.region(lambda x: min(1.0, 2 * x), [svg.Reached(*[0.5] * 6)], allowed=EVIL, label=EVIL),
+        "region": svg.region(lambda x: min(1.0, 2 * x), [svg.Reached(*[0.5] * 6)], bound=EVIL, label=EVIL),
         "belief": svg.belief(0.1, 0.05, 0.3, label=EVIL),
         "nothing": svg.bars([], [], [], [], name="n", label="nothing"),
         "flat": svg.lines([5.0], ["a"], [0.0], [0.0], [0.0], name="n", label="flat"),
@@ -70,13 +70,13 @@ def test_an_interval_without_an_end_is_not_drawn_as_one() -> None:
 
 
 def test_the_dial_is_filled_by_its_share() -> None:
-    half = svg.dial(0.5, middle="", below="", label="half")
+    half = svg.dial(0.5, middle="", caption="", label="half")
     assert f'stroke-dasharray="{0.5 * math.pi * 80:.1f}' in half
-    assert "used" not in svg.dial(0.0, middle="", below="", label="none")
+    assert "used" not in svg.dial(0.0, middle="", caption="", label="none")
 
 
 def test_every_attacker_of_the_region_is_below_its_edge() -> None:
-    root = ET.fromstring(svg.region(lambda x: min(1.0, 3 * x, 2 / 3 + x / 3), (), allowed="", label="r"))
+    root = ET.fromstring(svg.region(lambda x: min(1.0, 3 * x, 2 / 3 + x / 3), (), bound="", label="r"))
     edge = next(node for node in root.iter("path") if node.get("class") == "line").get("d", "")
     points = [tuple(map(float, step[1:].split())) for step in edge.replace(" L", "|L").split("|")]
     assert points[0][1] == pytest.approx(294.0)  # nothing found without a false alarm

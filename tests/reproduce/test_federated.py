@@ -42,7 +42,9 @@ def digits(rows: int = 1000) -> mcmahan.Digits:
 
 def test_methods_stand_beside_each_other_with_what_they_send(tmp_path: Path) -> None:
     chosen = [communication.METHODS[k] for k in (0, 1, -1)]
-    report = communication.report([replace(m, most=3, every=1) for m in chosen], digits(), tmp_path, quiet)
+    report = communication.report(
+        [replace(m, max_rounds=3, interval=1) for m in chosen], digits(), tmp_path, quiet
+    )
     assert [row[1] for row in report.rows] == ["FedSGD", "FedAvg, E = 1", "SCAFFOLD, E = 1"]
     assert report.figure.exists()
     report.write_table(tmp_path / "table.csv")
@@ -74,7 +76,7 @@ def test_a_cell_of_the_tables_is_computed_once(tmp_path: Path, monkeypatch: pyte
     longer = fedavg_tables.outcome(replace(cell, most=3), digits(), tmp_path)
     assert (first.played, longer.played) == (2, 3)
     assert {number: longer.scores[number] for number in first.scores} == first.scores
-    monkeypatch.setattr(fedavg_tables, "played", None)
+    monkeypatch.setattr(fedavg_tables, "simulate_cell", None)
     assert fedavg_tables.outcome(replace(cell, paper=1), digits(), tmp_path) == longer
 
 

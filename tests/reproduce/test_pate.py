@@ -58,7 +58,7 @@ def test_the_table_has_a_row_for_each_budget_and_rotation_and_the_figure_is_draw
 
 def test_the_splits_are_those_of_the_papers_and_rotations_of_all() -> None:
     papers, *rotations = mnist_pate.SPLITS
-    assert papers.held.tolist() == list(range(9_000, 10_000))
+    assert papers.test_rows.tolist() == list(range(9_000, 10_000))
     assert papers.public.tolist() == list(range(9_000))
-    assert sorted(np.concatenate([each.held for each in rotations]).tolist()) == list(range(10_000))
-    assert all(len(np.intersect1d(each.held, each.public)) == 0 for each in mnist_pate.SPLITS)
+    assert sorted(np.concatenate([each.test_rows for each in rotations]).tolist()) == list(range(10_000))
+    assert all(len(np.intersect1d(each.test_rows, each.public)) == 0 for each in mnist_pate.SPLITS)

@@ -26,7 +26,7 @@ def made_up(rows: int = 3000, seed: int = 0) -> People:
 def test_the_noise_is_what_epsilon_asks_for_and_what_the_longest_gradient_needs() -> None:
     multiplier = calibrate_noise(2.0, DELTA, rate=0.1, steps=50)
     assert GroupSteps(2.0, clip=0.5, steps=50, lot=100).noise(1000) == pytest.approx(0.5 * multiplier)
-    favoured = GroupSteps(2.0, clip=0.5, steps=50, lot=100, favoured="white women", favour=3.0)
+    favoured = GroupSteps(2.0, clip=0.5, steps=50, lot=100, favourite="white women", favour=3.0)
     assert favoured.noise(1000) == pytest.approx(1.5 * multiplier)
     assert GroupSteps(clip=None).noise(1000) == 0
 
@@ -35,7 +35,7 @@ def test_one_row_moves_one_step_by_at_most_its_clip() -> None:
     data = made_up(200)
     steps = GroupSteps(clip=0.1, steps=1, lot=200, learning_rate=1.0)
     # Without noise and with all rows in the lot, removing the last row changes nothing else that is drawn.
-    last = np.linalg.norm(steps.train(data, 0) - steps.train(data.taken(np.arange(199)), 0)) * 200
+    last = np.linalg.norm(steps.train(data, 0) - steps.train(data.select(np.arange(199)), 0)) * 200
     assert 0 < last <= 0.1 + 1e-6
 
 
@@ -64,7 +64,7 @@ def test_arms_share_their_steps_and_differ_in_one_thing() -> None:
 
 
 def test_relative_errors_in_sql_are_the_noise_over_the_size() -> None:
-    question = who_pays_sql.PricedQuestion.of("blocks", blocks(300), "block")
+    question = who_pays_sql.PricedQuestion.from_column("blocks", blocks(300), "block")
     errors = question.errors()
     off = [error * question.sizes[key] for key, error in errors.items()]
     # Integer Laplace noise of scale 1 is 1/sinh(1) = .851 on average, with a deviation of 1.05.
@@ -74,6 +74,6 @@ def test_relative_errors_in_sql_are_the_noise_over_the_size() -> None:
 
 
 def test_means_by_group_are_asked_with_their_bounds() -> None:
-    question = who_pays_sql.PricedQuestion.of("blocks", blocks(20), "block", "age")
+    question = who_pays_sql.PricedQuestion.from_column("blocks", blocks(20), "block", "age")
     assert question.aggregate == "AVG(age)"
     assert set(question.errors()) == set(question.sizes)

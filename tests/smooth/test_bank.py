@@ -22,7 +22,7 @@ from deniable.randomness import SeededRandom
 from deniable.smooth import Ablation, Gaussian, IntegerGaussian, Laplace, Sampling, Smoothed, bank, networks
 from deniable.smooth.bank import certify_with_bank, split
 from deniable.smooth.draws import noise_of
-from deniable.smooth.smoothed import certified_from
+from deniable.smooth.smoothed import decide_answer
 
 PLAN = Sampling(choosing=50, samples=4000)
 
@@ -163,7 +163,7 @@ def test_an_input_made_with_the_bank_would_be_certified_wrongly_and_is_not() -> 
             voted = waves(torch.from_numpy(made + noise)).argmax(1).numpy()
         about = smoothed.circumstances(made, smoothed.poll(made))
         known += (
-            certified_from(rule, smoothed.tally(voted[:100]), smoothed.tally(voted[100:]), about).radius > 0
+            decide_answer(rule, smoothed.tally(voted[:100]), smoothed.tally(voted[100:]), about).radius > 0
         )
         fresh += smoothed.certify(made, plan).radius > 0
     assert (known, fresh) == (8, 0)

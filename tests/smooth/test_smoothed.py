@@ -112,7 +112,7 @@ def test_a_module_is_evaluated_as_in_use_and_left_as_it_was() -> None:
     model.train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     one = smoothed(model, Gaussian(0.1), classes=2)
-    assert one.poll(np.zeros(2, np.float32)).fixed, "Dropout or batch statistics were at work."
+    assert one.poll(np.zeros(2, np.float32)).is_stable, "Dropout or batch statistics were at work."
     assert all(part.training for part in model.modules())
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
 

@@ -92,7 +92,7 @@ def test_an_attack_inside_the_radius_flips_no_more_than_alpha_allows(
     pictures = PICTURES[TESTED]
     answers = certify_with_bank(smoothed, pictures, Sampling(samples=1000))
     assert sum(answer.radius > 0 for answer in answers) >= 500
-    moved = attack(smoothed, pictures, answers, Effort(steps=10, copies=8, together=200))
+    moved = attack(smoothed, pictures, answers, Effort(steps=10, copies=8, batch_size=200))
     lengths = np.linalg.norm(moved.astype(np.float64) - pictures, noise.norm, axis=1)
     radii = np.array([answer.radius for answer in answers])
     assert (lengths <= radii).all()
@@ -113,7 +113,7 @@ def test_the_same_attack_flips_answers_of_a_certifier_with_noise_after_normalisa
     answers = [
         replace(a, radius=a.radius / 0.3) for a in certify_with_bank(told, pictures, Sampling(samples=1000))
     ]
-    moved = attack(told, pictures, answers, Effort(steps=10, copies=8, together=200))
+    moved = attack(told, pictures, answers, Effort(steps=10, copies=8, batch_size=200))
     assert flips(told, moved, answers, samples=400).broken
 
 

@@ -106,12 +106,12 @@ def test_the_test_can_fail_a_bound_at_twice_the_level_is_found() -> None:
 
 def times_1_2(choosing: Any, counts: Any, labels: Any) -> Floats:
     """The radius × 1.2."""
-    return 1.2 * rule(Gaussian(1), Sampling(50, 500, 0.05)).certified(counts, labels)
+    return 1.2 * rule(Gaussian(1), Sampling(50, 500, 0.05)).certify(counts, labels)
 
 
 def shared_samples(choosing: Any, counts: Any, labels: Any) -> Floats:
     """The class is chosen on the sample that bounds it."""
-    return rule(Gaussian(1), Sampling(50, 500, 0.05)).certified(counts, counts.argmax(axis=1))
+    return rule(Gaussian(1), Sampling(50, 500, 0.05)).certify(counts, counts.argmax(axis=1))
 
 
 def early_runner_up(choosing: Any, counts: Any, labels: Any) -> Floats:
@@ -139,7 +139,7 @@ def test_planted_bugs_are_found(bug: Callable[..., Floats], p: tuple[float, ...]
     shares = np.array(p)
     truth = true_radius(Gaussian(1), shares)
     plan = rule(Gaussian(1), Sampling(10, 500, 0.05))
-    found = check_rule(plan, shares, truth, np.random.default_rng(3), runs=RUNS, certified=bug)
+    found = check_rule(plan, shares, truth, np.random.default_rng(3), runs=RUNS, certify=bug)
     assert found.broken, str(found)
     assert not check_rule(plan, shares, truth, np.random.default_rng(3), runs=RUNS).broken
 

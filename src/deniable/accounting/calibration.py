@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 
 from deniable.accounting.choose import epsilon
-from deniable.accounting.refusals import guarded
+from deniable.accounting.refusals import guard
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.loss import POISSON, Composed, GaussianNoise, Loss, Number, Scheme
@@ -19,7 +19,7 @@ _FAR = 60.0
 """ln of how far from the start a solution is looked for: e^±60."""
 
 
-@guarded
+@guard
 def calibrate(
     build: Callable[[float], Loss],
     budget: Budget,
@@ -41,11 +41,11 @@ def calibrate(
     >>> round(sigma, 2)
     3.73
     """
-    excess = _excess(_after(spent, build, budget), budget, method)
+    excess = _excess(_compose_after(spent, build, budget), budget, method)
     return math.exp(_solve(excess, math.log(start), 1.0 if increasing else -1.0, relative)[0])
 
 
-@guarded
+@guard
 def calibrate_noise(
     epsilon: float,
     delta: float,
@@ -73,7 +73,7 @@ def calibrate_noise(
     return calibrate(lambda x: build(x) * steps, Budget(epsilon, delta), start=start, spent=spent)
 
 
-@guarded
+@guard
 def calibrate_rate(
     epsilon: float,
     delta: float,
@@ -95,7 +95,7 @@ def calibrate_rate(
     return min(1.0, calibrate(build, budget, increasing=True, start=0.01))
 
 
-@guarded
+@guard
 def calibrate_steps(
     epsilon: float,
     delta: float,
@@ -130,7 +130,9 @@ def calibrate_steps(
     return good
 
 
-def _after(spent: Loss | None, build: Callable[[float], Loss], budget: Budget) -> Callable[[float], Loss]:
+def _compose_after(
+    spent: Loss | None, build: Callable[[float], Loss], budget: Budget
+) -> Callable[[float], Loss]:
     """`build`, composed with what was spent before; refused if that alone leaves nothing."""
     if spent is None:
         return build

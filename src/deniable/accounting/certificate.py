@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from deniable._version import VERSION
 from deniable.accounting.choose import epsilon
-from deniable.accounting.refusals import guarded
+from deniable.accounting.refusals import guard
 from deniable.errors import InvalidCertificate, UnitMismatch
 from deniable.guarantee import Bound, Certificate
 from deniable.loss import (
@@ -34,18 +34,18 @@ _ROUNDING = 1e-6
 """Relative: two machines may differ in the last digits of a bracket that both have certified."""
 
 
-@guarded
+@guard
 def certify(
     loss: Loss, unit: Unit, delta: float, *, assumptions: tuple[str, ...] = (), head: str | None = None
 ) -> Certificate:
     """A certificate for `loss` at `delta`, with the sentences that its reader must grant."""
     if wrong := mismatch(loss, unit):
         raise UnitMismatch(wrong)
-    sentences = (*dict.fromkeys((*_assumed(unit), *_rests_on(loss), *assumptions)),)
+    sentences = (*dict.fromkeys((*_unit_assumptions(unit), *_rests_on(loss), *assumptions)),)
     return Certificate(loss, unit, float(delta), epsilon(loss, delta), sentences, VERSION, head)
 
 
-@guarded
+@guard
 def verify(certificate: Certificate) -> Bound:
     """Compute the claim again and return the bracket; `InvalidCertificate` says what does not hold."""
     if wrong := mismatch(certificate.loss, certificate.unit):
@@ -72,14 +72,14 @@ def verify(certificate: Certificate) -> Bound:
             f"The certificate claims that ε ≥ {claim.lower:.6g} is reached, which could not be confirmed: "
             f"only ε ≥ {bracket.lower:.6g} is known here."
         )
-    missing = set(_assumed(certificate.unit)) | set(_rests_on(certificate.loss))
+    missing = set(_unit_assumptions(certificate.unit)) | set(_rests_on(certificate.loss))
     missing -= set(certificate.assumptions)
     if missing:
         raise InvalidCertificate(f"The certificate hides an assumption its claim rests on: {min(missing)}")
     return bracket
 
 
-def _assumed(unit: Unit) -> Iterator[str]:
+def _unit_assumptions(unit: Unit) -> Iterator[str]:
     yield f"The unit of privacy is {unit}."
     if unit.kind is UnitKind.COLUMN and unit.max_rows:
         yield f"The mechanism itself counts at most {unit.max_rows} rows of each {unit.column_name}."
@@ -88,23 +88,23 @@ def _assumed(unit: Unit) -> Iterator[str]:
 def _rests_on(loss: Loss) -> Iterator[str]:
     """What the nodes of the tree take for granted, one sentence each."""
     for node in loss.walk():
-        sentence = _taken_for_granted(node)
+        sentence = _node_assumption(node)
         if sentence is not None:
             yield sentence
 
 
-def _at_most(node: Sampled | CappedSample) -> str:
+def _cap_words(node: Sampled | CappedSample) -> str:
     if isinstance(node, CappedSample):
         return f", and there are at most {node.rows:,} records"
     return ""
 
 
-def _taken_for_granted(node: Loss) -> str | None:
+def _node_assumption(node: Loss) -> str | None:
     match node:
         case Sampled(_, _, scheme, _) if scheme is not POISSON:
             return "Each sample is a secret uniform subset of fixed size, drawn anew for each sample."
         case Sampled() | CappedSample():
-            most = _at_most(node)
+            most = _cap_words(node)
             return f"Each record enters a sample by its own secret coin, drawn anew for each sample{most}."
         case Allocated():
             return "Each unit falls into one step of a pass by its own secret draw, drawn anew for each pass."

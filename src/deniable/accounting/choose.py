@@ -15,24 +15,27 @@ from deniable.accounting import numerical, renyi
 from deniable.accounting.methods import amplify, gaussian, moments, pure, shuffle, strong, zcdp
 from deniable.accounting.methods.attained import reach
 from deniable.accounting.methods.gaussian import squared_mu
-from deniable.accounting.methods.relations import as_added
+from deniable.accounting.methods.pure import group_pair
+from deniable.accounting.methods.relations import rewrite_silenced
 from deniable.accounting.methods.sampling import refuse_shuffled
 from deniable.accounting.methods.steps import any_pair
 from deniable.accounting.numerical import classes
 from deniable.accounting.numerical.lattice.search import delta_bounds
 from deniable.accounting.numerical.terms import cases, flatten, lower_cases
-from deniable.accounting.refusals import guarded
-from deniable.accounting.rounding import floor_float
+from deniable.accounting.refusals import guard
+from deniable.accounting.rounding import ceil_float, floor_float
 from deniable.errors import DeniableError, InvalidParameter, Unaccountable
 from deniable.guarantee import NONE_KNOWN, Bound
 from deniable.loss import (
     Approximate,
     BoundedRange,
     Composed,
+    Grouped,
     Loss,
     Repeated,
     Selected,
     Shuffled,
+    exact,
 )
 
 Method = Callable[[Loss, float], float]
@@ -59,18 +62,21 @@ METHODS: dict[str, Method] = {
 TIGHT = 2e-3
 """A relative gap below which only what is exact can better the numerical bracket."""
 TIGHT_DELTA = 2e-2
+MOST_LINKS = 40
+"""Shares of δ that are tried for a group."""
+SMALLEST = 1e-290
 SHORT = 20_000
 """Outcomes of randomized response that are listed in no more time than a numerical composition takes."""
 
 
-@guarded
+@guard
 def epsilon(loss: Loss, delta: float, *, method: str | None = None) -> Bound:
     """The least ε such that every mechanism with this loss is (ε, δ)-DP, bracketed.
 
     `method` asks for one of `METHODS` alone, which then gives an upper bound only.
     """
     _check_delta(delta)
-    loss = as_added(loss)
+    loss = rewrite_silenced(loss)
     refuse_shuffled(loss)
     if method is not None:
         return Bound(0.0, _method(method)(loss, delta), method)
@@ -78,6 +84,8 @@ def epsilon(loss: Loss, delta: float, *, method: str | None = None) -> Bound:
         return _pure(loss)
     bound, refusal = _attempt(numerical.epsilon, loss, delta)
     upper, name = min(_uppers(loss, delta, bound))
+    if math.isinf(upper):
+        upper, name = _or_infinite(_chain, loss, delta), "group"
     if math.isinf(upper) and refusal is not None:
         raise refusal
     if bound is None:
@@ -85,15 +93,15 @@ def epsilon(loss: Loss, delta: float, *, method: str | None = None) -> Bound:
     return _bracket(bound.lower, upper, name)
 
 
-@guarded
+@guard
 def delta(loss: Loss, epsilon: float, *, method: str | None = None) -> Bound:
     """The least δ such that every mechanism with this loss is (ε, δ)-DP, bracketed."""
     if not (epsilon >= 0 and math.isfinite(epsilon)):
         raise InvalidParameter(f"Expected epsilon={epsilon} in [0, ∞).")
-    loss = as_added(loss)
+    loss = rewrite_silenced(loss)
     refuse_shuffled(loss)
     if method is not None:
-        return Bound(0.0, _inverted(_method(method), loss, epsilon), method)
+        return Bound(0.0, _invert(_method(method), loss, epsilon), method)
     bound, refusal = _attempt(numerical.delta, loss, epsilon)
     if bound is not None and bound.gap <= TIGHT_DELTA * bound.upper:
         optimum = math.inf
@@ -101,6 +109,8 @@ def delta(loss: Loss, epsilon: float, *, method: str | None = None) -> Bound:
             optimum = strong.optimal_delta(loss, epsilon)
         return _bracket(bound.lower, *min((bound.upper, bound.method), (optimum, "optimal")))
     upper, name = _least_delta(loss, epsilon)
+    if upper >= 1:
+        upper, name = _chain_delta(loss, epsilon), "group"
     if bound is not None:
         return _bracket(bound.lower, *min((bound.upper, bound.method), (upper, name)))
     if upper >= 1 and refusal is not None:
@@ -108,11 +118,11 @@ def delta(loss: Loss, epsilon: float, *, method: str | None = None) -> Bound:
     return _bracket(_or_zero(_lower_delta, loss, epsilon), upper, name)
 
 
-@guarded
+@guard
 def compare(loss: Loss, delta: float) -> dict[str, Bound | str]:
     """Every method side by side: its bound, or the sentence with which it refuses."""
     _check_delta(delta)
-    loss = as_added(loss)
+    loss = rewrite_silenced(loss)
     table: dict[str, Bound | str] = {}
     for name, method in METHODS.items():
         try:
@@ -137,7 +147,7 @@ def _pure(loss: Loss) -> Bound:
     return Bound(lower, upper, "basic", "basic" if lower > 0 else NONE_KNOWN)
 
 
-def _told(loss: Loss) -> bool:
+def _has_stated_parts(loss: Loss) -> bool:
     """Whether a part is known by its ε and δ alone, or is a choice that may be steered by what came before:
     the cells of the numerical accountant are wider than what other methods know of it."""
     return any(isinstance(part, Approximate | BoundedRange | Selected) for part in loss.walk())
@@ -153,21 +163,21 @@ def _uppers(loss: Loss, delta: float, bound: Bound | None) -> Iterator[tuple[flo
     if bound is not None:
         yield bound.upper, bound.method
     yield _or_infinite(pure.epsilon, loss, delta), "basic"
-    if bound is not None and bound.gap <= TIGHT * bound.upper and not _told(loss):
+    if bound is not None and bound.gap <= TIGHT * bound.upper and not _has_stated_parts(loss):
         if strong.outcomes(loss) <= SHORT:
             yield _or_infinite(strong.optimal, loss, delta), "optimal"
         return
-    yield from _unpaired(loss, delta, bound.upper if bound else math.inf)
+    yield from _unpaired_bounds(loss, delta, bound.upper if bound else math.inf)
     if bound is None:
         yield _or_infinite(_split, loss, delta), "split"
 
 
-def _unpaired(loss: Loss, delta: float, known: float) -> Iterator[tuple[float, str]]:
+def _unpaired_bounds(loss: Loss, delta: float, bound: float) -> Iterator[tuple[float, str]]:
     """The methods that need no dominating pair; of many unlike parts those that a first
     look does not rule out.
 
     More noise reveals less, by every method. So what a method says of fewer, more noisy parts is at most what
-    it would say of the loss itself: where that is no less than the ε `known` already, it cannot be the least.
+    it would say of the loss itself: where that is no less than the ε `bound` already, it cannot be the least.
     """
     if isinstance(loss, Shuffled):  # the others know the report before it was mixed
         yield _or_infinite(shuffle.epsilon, loss, delta), "shuffle"
@@ -179,10 +189,10 @@ def _unpaired(loss: Loss, delta: float, known: float) -> Iterator[tuple[float, s
     if any_pair(loss):
         slow.append(("optimal", strong.optimal))
     quieter = None
-    if math.isfinite(known):
+    if math.isfinite(bound):
         quieter = _less_revealing(loss)
     for name, method in slow:
-        if quieter is None or _or_infinite(method, quieter, delta) < known:
+        if quieter is None or _or_infinite(method, quieter, delta) < bound:
             yield _or_infinite(method, loss, delta), name
 
 
@@ -201,14 +211,14 @@ def _least_delta(loss: Loss, epsilon: float) -> tuple[float, str]:
         return shuffle.delta(loss, epsilon), "shuffle"
     winner = ["basic"]
 
-    def least(whole: Loss, delta: float) -> float:
-        for upper, name in _uppers(whole, delta, None):
+    def least(tree: Loss, delta: float) -> float:
+        for upper, name in _uppers(tree, delta, None):
             if upper <= epsilon:
                 winner[0] = name
                 return upper
         return math.inf
 
-    return _inverted(least, loss, epsilon), winner[0]
+    return _invert(least, loss, epsilon), winner[0]
 
 
 def _lower_delta(loss: Loss, epsilon: float) -> float:
@@ -216,10 +226,10 @@ def _lower_delta(loss: Loss, epsilon: float) -> float:
 
 
 def _attempt(
-    method: Callable[[Loss, float], Bound], loss: Loss, at: float
+    method: Callable[[Loss, float], Bound], loss: Loss, target: float
 ) -> tuple[Bound | None, Unaccountable | None]:
     try:
-        return method(loss, at), None
+        return method(loss, target), None
     except Unaccountable as refusal:
         return None, refusal
 
@@ -242,6 +252,55 @@ def _split(loss: Loss, delta: float) -> float:
     return numerical.epsilon(Composed(tuple(pieces)), delta).upper
 
 
+def _chain(loss: Loss, delta: float) -> float:
+    """A group, by all that is known of one unit: a chain of neighbours (Vadhan 2017, Lemma 2.2), each of which
+    sees the whole run at a share of δ. Every share that keeps to δ is valid; the largest is looked for."""
+    size, single = _one_of_group(loss)
+    target = exact(delta)
+    share, before = delta / size, None
+    for _ in range(MOST_LINKS):
+        pair = exact(epsilon(single, share).upper), exact(share)
+        upper, total = group_pair(size, pair)
+        if total <= target:
+            return ceil_float(upper)
+        excess = math.log(total / target)
+        slope = 1.0
+        if before is not None:
+            # How much a smaller share helps: less than itself, since ε grows meanwhile.
+            slope = min(1.0, max(0.05, (before[1] - excess) / math.log(before[0] / share)))
+        before = share, excess
+        share *= math.exp(-(excess + 1e-3) / slope)
+        if share < SMALLEST:
+            break
+    raise Unaccountable(f"No chain of neighbours bounds {loss} at δ = {delta:g}.")
+
+
+def _chain_delta(loss: Loss, epsilon: float) -> float:
+    """The same for δ at an ε: each neighbour has its part of ε. 1 where there is no group."""
+    try:
+        size, single = _one_of_group(loss)
+        each = exact(epsilon) / size
+        return ceil_float(group_pair(size, (each, exact(delta(single, floor_float(each)).upper)))[1])
+    except Unaccountable:
+        return 1.0
+
+
+def _one_of_group(loss: Loss) -> tuple[int, Loss]:
+    """The size of the group that a loss is stated for, and the same loss for one unit. Parts of a composition
+    are about the same group, so theirs must be of one size."""
+    match loss:
+        case Grouped(size, of):
+            return size, of
+        case Repeated(times, of):
+            size, single = _one_of_group(of)
+            return size, Repeated(times, single)
+        case Composed(parts):
+            pairs = [_one_of_group(part) for part in parts]
+            if len({size for size, _ in pairs}) == 1:
+                return pairs[0][0], Composed(tuple(single for _, single in pairs))
+    raise Unaccountable(f"{loss} is not stated for one group.")
+
+
 def _has_pair(loss: Loss) -> bool:
     try:
         return bool(cases(loss))
@@ -262,7 +321,7 @@ def _flatten(loss: Loss) -> Iterator[Loss]:
             yield loss
 
 
-def _inverted(method: Method, loss: Loss, epsilon: float) -> float:
+def _invert(method: Method, loss: Loss, epsilon: float) -> float:
     """The least δ, to three digits, at which `method` says at most ε; 1 if there is none above 1e-100."""
     low, high = math.log(1e-100), 0.0
     if method(loss, 1e-100) <= epsilon:
@@ -295,9 +354,9 @@ def _or_infinite(method: Method, loss: Loss, delta: float) -> float:
         return math.inf
 
 
-def _or_zero(method: Method, loss: Loss, at: float) -> float:
+def _or_zero(method: Method, loss: Loss, target: float) -> float:
     try:
-        return guarded(method)(loss, at)
+        return guard(method)(loss, target)
     except DeniableError:
         return 0.0
 

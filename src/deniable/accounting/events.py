@@ -157,9 +157,11 @@ def _to_event(loss: Loss, events: Any) -> Any:
         case Repeated(times, of):
             return events.SelfComposedDpEvent(_to_event(of, events), times)
         case Sampled(rate, of, scheme) if scheme is POISSON:
-            return events.PoissonSampledDpEvent(_up(rate), _to_event(of, events))
+            return events.PoissonSampledDpEvent(_ceil_double(rate), _to_event(of, events))
         case CappedSample(rate, cap, rows, GaussianNoise(multiplier)):
-            return events.TruncatedSubsampledGaussianDpEvent(rows, _up(rate), cap, _down(multiplier))
+            return events.TruncatedSubsampledGaussianDpEvent(
+                rows, _ceil_double(rate), cap, _floor_double(multiplier)
+            )
         case _:
             return _noise_event(loss, events)
 
@@ -167,16 +169,16 @@ def _to_event(loss: Loss, events: Any) -> Any:
 def _noise_event(loss: Loss, events: Any) -> Any:
     match loss:
         case Zcdp(rho):
-            return events.ZCDpEvent(_up(rho))
+            return events.ZCDpEvent(_ceil_double(rho))
         case GaussianNoise(multiplier):
-            return events.GaussianDpEvent(_down(multiplier))
+            return events.GaussianDpEvent(_floor_double(multiplier))
         case LaplaceNoise(multiplier):
-            return events.LaplaceDpEvent(_down(multiplier))
+            return events.LaplaceDpEvent(_floor_double(multiplier))
         case DiscreteLaplaceNoise(scale, sensitivity):
             return events.DiscreteLaplaceDpEvent(ceil_float(1 / exact(scale)), sensitivity)
         case MixedGaussianNoise(sigma, shifts, weights):
             return events.MixtureOfGaussiansDpEvent(
-                _down(sigma), [_up(s) for s in shifts], [float(w) for w in weights]
+                _floor_double(sigma), [_ceil_double(s) for s in shifts], [float(w) for w in weights]
             )
         case _:
             raise Unaccountable(
@@ -184,7 +186,7 @@ def _noise_event(loss: Loss, events: Any) -> Any:
             )
 
 
-def _down(x: Number) -> float:
+def _floor_double(x: Number) -> float:
     """The nearest double at or below `x`. A double stays what it is: both tools print the same decimal for
     it, and it is read back as it was."""
     near = float(x)
@@ -193,7 +195,7 @@ def _down(x: Number) -> float:
     return math.nextafter(near, 0.0)
 
 
-def _up(x: Number) -> float:
+def _ceil_double(x: Number) -> float:
     """The nearest double at or above `x`, by the same rule."""
     if isinstance(x, float):
         return x

@@ -31,7 +31,7 @@ def lower(successes: ArrayLike, trials: ArrayLike, alpha: ArrayLike) -> Array:
     """
     k, n, a = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (successes, trials, alpha)))
     _check(k, n, a)
-    return _shared(_lower, k, n, a)
+    return _bound_once(_lower, k, n, a)
 
 
 def _lower(k: Array, n: Array | float, a: Array | float) -> Array:
@@ -57,11 +57,11 @@ def upper(successes: ArrayLike, trials: ArrayLike, alpha: ArrayLike) -> Array:
     """
     k, n, a = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (successes, trials, alpha)))
     _check(k, n, a)
-    return _shared(_upper, k, n, a)
+    return _bound_once(_upper, k, n, a)
 
 
 def _upper(k: Array, n: Array | float, a: Array | float) -> Array:
-    """By the complement of the tail, so that a small p keeps its digits."""
+    """The upper bound by the complement of the tail, so that a small p keeps its digits."""
     some = k < n
     a = a * (1 - 1e-12)
     rest = np.where(some, n - k, 1.0)
@@ -74,7 +74,7 @@ def _upper(k: Array, n: Array | float, a: Array | float) -> Array:
     return np.asarray(p, np.float64)
 
 
-def _shared(bound: Callable[..., Array], k: Array, n: Array, a: Array) -> Array:
+def _bound_once(bound: Callable[..., Array], k: Array, n: Array, a: Array) -> Array:
     """Equal counts have equal bounds."""
     if a.size > _MANY and n.min() == n.max() and a.min() == a.max():
         each, back = np.unique(k, return_inverse=True)

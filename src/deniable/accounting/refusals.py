@@ -1,7 +1,7 @@
 """One error tree: what doubles cannot hold becomes a refusal with a sentence, never a
 bare OverflowError or a NaN.
 
-Every public function of the accountant that computes with floats stands behind `guarded`. Numbers of a loss
+Every public function of the accountant that computes with floats stands behind `guard`. Numbers of a loss
 may have any size; a method that meets one beyond its range refuses, and `choose` goes on to the next.
 
 A call also has a limit on its processor time, `PATIENCE`, for losses come from strangers (certificates, a
@@ -80,7 +80,7 @@ def _seconds(arguments: Iterable[object]) -> float:
 
 
 @contextmanager
-def _timed(seconds: float) -> Iterator[None]:
+def _start_clock(seconds: float) -> Iterator[None]:
     """Start the clock of an outermost call; a call inside another shares its clock."""
     if math.isfinite(_clock.final):
         check_time()
@@ -109,13 +109,13 @@ def lower_time() -> Iterator[None]:
         _clock.deadline = before
 
 
-def guarded(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+def guard(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """`function`, with arithmetic that fails (or gives NaN) turned into `Unaccountable`."""
 
     @functools.wraps(function)
     def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         try:
-            with np.errstate(all="ignore"), _timed(_seconds((*args, *kwargs.values()))):
+            with np.errstate(all="ignore"), _start_clock(_seconds((*args, *kwargs.values()))):
                 result = function(*args, **kwargs)
         except DeniableError:
             raise
@@ -161,14 +161,14 @@ def check_range(nodes: Iterable[tuple[Loss, int]]) -> None:
         )
 
 
-def _check_node(node: Node, whole: Loss) -> None:
+def _check_node(node: Node, tree: Loss) -> None:
     for value in vars(node).values():
         if isinstance(value, Node):
-            _check_node(value, whole)
+            _check_node(value, tree)
         elif isinstance(value, tuple):
             for part in value:
                 if isinstance(part, Node):
-                    _check_node(part, whole)
+                    _check_node(part, tree)
         elif not isinstance(value, bool | str | None) and value and not SMALLEST <= abs(value) <= LARGEST:
             raise Unaccountable(
                 "The numerical accountant takes numbers between 1e-100 and 1e+100, and a "

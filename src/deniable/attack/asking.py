@@ -2,8 +2,8 @@
 
 An `Ask` takes a matrix with one row of zeros and ones for each question (who is in the set) and gives the
 answers, in order. Fewer answers than questions mean that it refused from there on. `exact`, `noisy` and
-`accounted` answer from bits in memory; `each` makes an `Ask` of a function that answers one question, and
-`through_sql` of one that runs a query.
+`ask_account` answer from bits in memory; `ask_each` makes an `Ask` of a function that answers one question,
+and `through_sql` of one that runs a query.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def noisy(ask: Ask, deviation: float, seed: int = 0) -> Ask:
     return answer
 
 
-def each(ask: Callable[[Subsets], float]) -> Ask:
+def ask_each(ask: Callable[[Subsets], float]) -> Ask:
     """An `Ask` of a function that answers one question; the first `BudgetExceeded` ends the conversation."""
 
     def answer(subsets: Subsets) -> Answers:
@@ -92,7 +92,7 @@ def each(ask: Callable[[Subsets], float]) -> Ask:
     return answer
 
 
-def accounted(
+def ask_account(
     account: Account,
     bits: NDArray[Any],
     mechanism: Callable[[int], Mechanism[Any]],
@@ -112,7 +112,7 @@ def accounted(
             some = subsets[start : start + batch]
             try:
                 release = account.run(
-                    mechanism(len(some)), lambda some=some: _whole(counts(some, bits)), rng=rng
+                    mechanism(len(some)), lambda subset=some: _to_integers(counts(subset, bits)), rng=rng
                 )
             except BudgetExceeded:
                 break
@@ -133,7 +133,7 @@ def account(epsilon: float, delta: float = 0, unit: Unit = PERSON) -> Iterator[A
         yield ledger.create("attacked", unit, limit=Budget(epsilon, delta))
 
 
-def trained(run: Mechanism[Any], data: Any, *, epsilon: float, delta: float) -> Any:
+def release_model(run: Mechanism[Any], data: Any, *, epsilon: float, delta: float) -> Any:
     """The model that a run of DP-SGD releases through an account of exactly (ε, δ) for a
     row, which it spends."""
     with Ledger.open("sqlite://") as ledger:
@@ -157,10 +157,10 @@ def through_sql(
         members = ", ".join(map(str, names[subset.astype(bool)].tolist())) or "NULL"
         return run(f"SELECT count(*) FROM {table} WHERE {condition} AND {key} IN ({members})")
 
-    return each(ask)
+    return ask_each(ask)
 
 
-def _whole(answers: Answers) -> Any:
+def _to_integers(answers: Answers) -> Any:
     """Whole numbers for an integer mechanism: one number for one question."""
     ints = np.rint(answers).astype(np.int64)
     return ints if len(ints) > 1 else int(ints[0])

@@ -20,7 +20,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Learnt:
-    """`right` of `of` secrets were learnt from `release`; `chance` is the share that
+    """`right` of `total` secrets were learnt from `release`; `chance` is the share that
     guessing without it gets right.
 
     `ceiling` is the largest expected share that the release's own guarantee allows to any attack, where there
@@ -30,7 +30,7 @@ class Learnt:
     attack: str
     release: str
     right: int
-    of: int
+    total: int
     chance: float
     reading: str
     ceiling: float | None = None
@@ -38,8 +38,8 @@ class Learnt:
 
     @property
     def share(self) -> float:
-        """Of the secrets, those learnt."""
-        return self.right / self.of if self.of else 0.0
+        """The share of the secrets that were learnt."""
+        return self.right / self.total if self.total else 0.0
 
     def __str__(self) -> str:
         return self.reading
@@ -49,7 +49,7 @@ class Learnt:
             "attack": self.attack,
             "release": self.release,
             "right": self.right,
-            "of": self.of,
+            "of": self.total,
         }
         body |= {"share": self.share, "chance": self.chance, "ceiling": self.ceiling}
         return body | {"facts": plain(self.facts), "reading": self.reading}

@@ -90,10 +90,10 @@ def compare(
     values = np.random.default_rng(seed).choice(items, users, p=zipf(items))
     target = int(np.argmin(np.abs(zipf(items) - 0.05)))
     draws = SecureRandom() if rng is None else rng
-    return [_attacked(name, items, epsilon, values, target, liars, draws) for name in protocols]
+    return [_attack_protocol(name, items, epsilon, values, target, liars, draws) for name in protocols]
 
 
-def _attacked(
+def _attack_protocol(
     name: str, items: int, epsilon: float, values: Whole, target: int, liars: float, rng: Random
 ) -> Poisoned:
     client = protocol(name, items, epsilon)

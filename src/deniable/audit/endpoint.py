@@ -83,7 +83,7 @@ class Endpoint:
     table: str
     first: pa.Table
     second: pa.Table
-    beside: Mapping[str, Any] = field(default_factory=dict)
+    public_tables: Mapping[str, Any] = field(default_factory=dict)
     bounding: bool = True
 
     def __post_init__(self) -> None:
@@ -100,7 +100,7 @@ class Endpoint:
         epsilon: Number,
         delta: Number = 0,
         table: str | None = None,
-        beside: Mapping[str, Any] | None = None,
+        public_tables: Mapping[str, Any] | None = None,
         noise: str = "auto",
         max_groups: int | None = None,
         discover: bool = False,
@@ -108,12 +108,14 @@ class Endpoint:
         """A query as `curator` would plan it, on two tables in place of its private one (`table`, if it has
         several).
 
-        The curator's own data and ledger are not touched. `beside` holds its other tables, if there are any.
+        The curator's own data and ledger are not touched. `public_tables` holds its other tables, if any.
         """
         terms = Terms(epsilon=epsilon, delta=delta, noise=noise, max_groups=max_groups, discover=discover)
         first, second = map(_table, pair)
         name = _private(curator.schema) if table is None else table
-        return cls(text, curator.schema, curator.account.unit, terms, name, first, second, beside or {})
+        return cls(
+            text, curator.schema, curator.account.unit, terms, name, first, second, public_tables or {}
+        )
 
     def unbounded(self) -> Endpoint:
         """The same with contribution bounding switched off: an audit must find that."""
@@ -187,19 +189,19 @@ class Endpoint:
     @cached_property
     def _engines(self) -> tuple[Engine, Engine]:
         first, second = (
-            Remembering(open_engine({**self.beside, self.table: table}, self.schema, threads=1))
+            Remembering(open_engine({**self.public_tables, self.table: table}, self.schema, threads=1))
             for table in (self.first, self.second)
         )
         return first, second
 
     def _engine(self, data: Any) -> Engine:
-        return self._engines[self.which(data)]
+        return self._engines[self.side_of(data)]
 
-    def which(self, data: Any) -> int:
+    def side_of(self, data: Any) -> int:
         """0 for the first table, 1 for the second; also where it comes back from a saved finding, as
         columns."""
         for i, table in enumerate((self.first, self.second)):
-            if data is table or _same(data, table):
+            if data is table or _is_table(data, table):
                 return i
         raise InvalidParameter("This endpoint knows its own two tables only. Nothing was run.")
 
@@ -214,10 +216,10 @@ def _table(source: Any) -> pa.Table:
     )
 
 
-def _same(data: Any, known: pa.Table) -> bool:
+def _is_table(data: Any, table: pa.Table) -> bool:
     if isinstance(data, pa.Table):
-        return bool(data.equals(known))
-    return isinstance(data, Mapping) and dict(data) == known.to_pydict()
+        return bool(data.equals(table))
+    return isinstance(data, Mapping) and dict(data) == table.to_pydict()
 
 
 def _private(schema: Schema) -> str:
@@ -238,13 +240,13 @@ class Remembering(Engine):
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._seen: dict[Statement, pa.Table] = {}
+        self._answers: dict[Statement, pa.Table] = {}
         self.dialect, self.prepared, self.summaries = engine.dialect, engine.prepared, engine.summaries
 
     def run(self, statement: Statement) -> pa.Table:
-        if statement not in self._seen:
-            self._seen[statement] = self._engine.run(statement)
-        return self._seen[statement]
+        if statement not in self._answers:
+            self._answers[statement] = self._engine.run(statement)
+        return self._answers[statement]
 
     def present(self, table: str, columns: Sequence[str]) -> frozenset[str]:
         return self._engine.present(table, columns)
@@ -265,21 +267,21 @@ class Salted:
     """A plan whose key for hashes is always `SALT`, so that statements repeat; all else of a run is the
     plan's own."""
 
-    of: Plan
+    plan: Plan
 
     @property
     def loss(self) -> Loss:
-        return self.of.loss
+        return self.plan.loss
 
     @property
     def unit(self) -> Unit:
-        return self.of.unit
+        return self.plan.unit
 
     def error(self, confidence: float = 0.95) -> Error | None:
-        return self.of.error(confidence)
+        return self.plan.error(confidence)
 
     def __call__(self, data: Engine, *, rng: Random) -> Result:
-        return self.of.settle(data, rng).measure(data, SALT).release(rng)
+        return self.plan.settle(data, rng).measure(data, SALT).release(rng)
 
 
 # ------------------------------------------------------------------------------------------------ taken once
@@ -310,5 +312,5 @@ class MeasuredEndpoint:
 
     def draw(self, data: Any, n: int, rng: np.random.Generator) -> Rows:
         source = SeededRandom(int(rng.integers(2**62)))
-        columns = self.draws.columns(self.endpoint.which(data), n, source)
+        columns = self.draws.columns(self.endpoint.side_of(data), n, source)
         return np.column_stack(columns) if columns else np.empty((n, 0))

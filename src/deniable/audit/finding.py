@@ -176,14 +176,14 @@ class Finding:
                 raise InvalidParameter(
                     f'This is no finding of version {VERSION}: it lacks "finding": {VERSION}.'
                 )
-            return cls._of(value)
+            return cls._from_mapping(value)
         except InvalidParameter:
             raise
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidParameter(f"This finding cannot be read: {type(error).__name__}: {error}") from None
 
     @classmethod
-    def _of(cls, value: Mapping[str, Any]) -> Finding:
+    def _from_mapping(cls, value: Mapping[str, Any]) -> Finding:
         names = {f.name for f in fields(cls)}
         body: dict[str, Any] = {name: value[name] for name in names if name in value or name not in ADDED}
         if body["witness"] is not None:
@@ -194,16 +194,18 @@ class Finding:
         return cls(**body | {k: float(body[k]) for k in ("epsilon", "estimate", "detectable")})
 
 
-def judged(epsilon: float, surely: float, claimed: float, visible: float, guesses: int) -> Verdict:
+def judge(
+    epsilon: float, surely: float, claim_epsilon: float, detectable_epsilon: float, guesses: int
+) -> Verdict:
     """`surely` is the bound at the level of an accusation, `epsilon` that at the confidence asked for.
 
     Underpowered: even the easiest target with twice the claimed ε would not have been caught.
     """
-    if surely > claimed:
+    if surely > claim_epsilon:
         return Verdict.VIOLATION
-    if epsilon > claimed:
+    if epsilon > claim_epsilon:
         return Verdict.LOOK_AGAIN
-    if visible > max(2 * claimed, claimed + 0.1):
+    if detectable_epsilon > max(2 * claim_epsilon, claim_epsilon + 0.1):
         return Verdict.UNDERPOWERED
     return Verdict.CONSISTENT if guesses else Verdict.NO_EVIDENCE
 

@@ -49,7 +49,7 @@ class Levels:
     accusing: float
 
     @classmethod
-    def once(cls, confidence: float, share: float = 1.0) -> Levels:
+    def for_look(cls, confidence: float, share: float = 1.0) -> Levels:
         """Those of an audit, or of one of its looks."""
         alpha = 1 - confidence
         return cls(share * alpha, share * min(alpha, AT_ONCE))

@@ -32,7 +32,7 @@ from deniable.accounting.proportion import lower
 from deniable.audit.finding import Finding, Verdict, Witness, at_one_delta
 from deniable.audit.levels import CONFIRMED, Levels
 from deniable.audit.rules.thresholds import candidates
-from deniable.audit.scores import numbers, seen
+from deniable.audit.scores import make_witness, numbers
 from deniable.audit.statistics import Array, one_run_gaussian, one_run_p_value, one_run_refutes
 from deniable.audit.statistics import one_run as one_run_epsilon
 from deniable.errors import InvalidParameter
@@ -85,14 +85,14 @@ def one_run(
     """Bound ε from a single run in which each canary was included by its own fair coin.
 
     `scores` are functions of what the run released alone, larger where a canary seems to be in. The g/2
-    largest are guessed to be in and the g/2 smallest out; g is planned from `claim` (`planned`), or each of
-    `guesses` is tried and the error shared. Canaries are shuffled by `seed` first, so that equal scores tell
-    nothing by the order in which they were given. Where an earlier run says "look again", train again with
-    new coins and noise and give its finding as `confirms` (see `judge_run`).
+    largest are guessed to be in and the g/2 smallest out; g is planned from `claim` (`plan_guesses`), or each
+    of `guesses` is tried and the error shared. Canaries are shuffled by `seed` first, so that equal scores
+    tell nothing by the order in which they were given. Where an earlier run says "look again", train again
+    with new coins and noise and give its finding as `confirms` (see `judge_run`).
     """
     start = clock.monotonic()
-    values, inside = checked(scores, included, confidence, seed)
-    claim, m, levels = at_one_delta(claim), len(values), Levels.once(confidence)
+    values, inside = check_scores(scores, included, confidence, seed)
+    claim, m, levels = at_one_delta(claim), len(values), Levels.for_look(confidence)
     delta, runs = float(claim.delta), count_runs(confirms, claim, confidence)
     if family not in ASSUMES:
         raise InvalidParameter(f"Expected family={family!r} to be one of {', '.join(ASSUMES)}.")
@@ -102,7 +102,7 @@ def one_run(
             'family="distribution-free".'
         )
     guess_counts = (
-        [planned(m, claim)] if guesses is None else sorted({min(int(g), m) for g in guesses if g > 1})
+        [plan_guesses(m, claim)] if guesses is None else sorted({min(int(g), m) for g in guesses if g > 1})
     )
     if not guess_counts:
         raise InvalidParameter(f"Expected guesses={guesses} of at least 2 each.")
@@ -113,10 +113,12 @@ def one_run(
     else:
         ranking = inside[np.argsort(values, kind="stable")]
         tries = len(guess_counts)
-        bounds = {g: _guessed(ranking, g, delta, levels.alpha / tries, family) for g in guess_counts}
+        bounds = {g: _bound_guesses(ranking, g, delta, levels.alpha / tries, family) for g in guess_counts}
         best = max(bounds, key=lambda g: bounds[g])
         (epsilon, estimate), witness = bounds[best], ranked_witness(values, inside, best, seed)
-        surely = max(_guessed(ranking, g, delta, levels.accusing / tries, family)[0] for g in guess_counts)
+        surely = max(
+            _bound_guesses(ranking, g, delta, levels.accusing / tries, family)[0] for g in guess_counts
+        )
     claim_epsilon = float(claim.epsilon)
     visible = detectable(m, max(guess_counts), claim, alpha=levels.alpha / len(guess_counts), family=family)
     verdict = judge_run(epsilon, surely, claim_epsilon, alpha=levels.alpha, runs=runs)
@@ -130,7 +132,9 @@ def one_run(
     )  # fmt: skip
 
 
-def judge_run(epsilon: float, surely: float, claimed: float, *, alpha: float = 1.0, runs: int = 1) -> Verdict:
+def judge_run(
+    epsilon: float, surely: float, claim_epsilon: float, *, alpha: float = 1.0, runs: int = 1
+) -> Verdict:
     """The verdict on one run, with `epsilon` at the confidence asked for and `surely` at the level of an
     accusation.
 
@@ -139,11 +143,11 @@ def judge_run(epsilon: float, surely: float, claimed: float, *, alpha: float = 1
     with probability at most alphaʳᵘⁿˢ. Once that is at most `CONFIRMED` they accuse too.
     Underpowered: less than half the claim was reached, so these canaries would not have shown twice as much.
     """
-    if surely > claimed or (epsilon > claimed and alpha**runs <= CONFIRMED):
+    if surely > claim_epsilon or (epsilon > claim_epsilon and alpha**runs <= CONFIRMED):
         return Verdict.VIOLATION
-    if epsilon > claimed:
+    if epsilon > claim_epsilon:
         return Verdict.LOOK_AGAIN
-    return Verdict.CONSISTENT if epsilon > claimed / 2 else Verdict.UNDERPOWERED
+    return Verdict.CONSISTENT if epsilon > claim_epsilon / 2 else Verdict.UNDERPOWERED
 
 
 def count_runs(confirms: Finding | None, claim: Budget, confidence: float) -> int:
@@ -175,10 +179,10 @@ def say_next(verdict: Verdict, alpha: float, runs: int) -> tuple[str, ...]:
     )
 
 
-def checked(scores: Any, included: Any, confidence: float, seed: int = 0) -> tuple[Array, Booleans]:
+def check_scores(scores: Any, flips: Any, confidence: float, seed: int = 0) -> tuple[Array, Booleans]:
     """Scores and coins, shuffled alike. Coins that cannot have been fair are refused:
     all guesses lean on them."""
-    values, coins = numbers(scores), np.asarray(included)
+    values, coins = numbers(scores), np.asarray(flips)
     if values.shape != coins.shape or len(values) < LEAST:
         raise InvalidParameter(
             f"Expected at least {LEAST} scores with a coin each, got {len(values)} scores and {coins.size} "
@@ -203,14 +207,14 @@ def checked(scores: Any, included: Any, confidence: float, seed: int = 0) -> tup
 
 
 @lru_cache(maxsize=64)
-def planned(canaries: int, claim: Budget) -> int:
+def plan_guesses(canaries: int, claim: Budget) -> int:
     """How many of the canaries to guess: the larger of what is best for a run that just keeps the claim and
     for one that spends half as much again, which too few guesses could not show however right they are.
 
     The model is a Gaussian run; it decides how much is certified, never whether that is
     true, as nothing here depends on scores or coins.
 
-    >>> planned(1000, Budget(8, 1e-5)), planned(20_000, Budget(8, 1e-5))
+    >>> plan_guesses(1000, Budget(8, 1e-5)), plan_guesses(20_000, Budget(8, 1e-5))
     (279, 2149)
     """
     return max(_best_number(canaries, times * float(claim.epsilon), float(claim.delta)) for times in SPENT)
@@ -220,12 +224,12 @@ def _best_number(canaries: int, epsilon: float, delta: float) -> int:
     """Where the bound is expected to be largest for a Gaussian run of this ε."""
     mu = _mu_of(max(epsilon, 0.05), delta or USUAL_DELTA)
 
-    def expected(guesses: int) -> float:
+    def expected_bound(guesses: int) -> float:
         right = math.floor(guesses * accuracy(mu, guesses / canaries))
         return one_run_epsilon(canaries, guesses, right, delta=delta, alpha=0.05)
 
     sizes = sorted({max(2, round(float(share) * canaries)) for share in SHARES})
-    return max(sizes, key=lambda g: (expected(g), g))
+    return max(sizes, key=lambda g: (expected_bound(g), g))
 
 
 def accuracy(mu: float, share: float) -> float:
@@ -264,24 +268,24 @@ def _mu_of(epsilon: float, delta: float) -> float:
 # ----------------------------------------------------------------------------------------- what guesses prove
 
 
-def _guessed(
-    ordered: Booleans, guesses: int, delta: float, alpha: float, family: Family
+def _bound_guesses(
+    ranking: Booleans, guesses: int, delta: float, alpha: float, family: Family
 ) -> tuple[float, float]:
     """(certified, plain) ε for so many guesses on canaries sorted by score."""
-    m, right = len(ordered), right_guesses(ordered, guesses)
+    m, right = len(ranking), right_guesses(ranking, guesses)
     estimate = math.log((right + 0.5) / (guesses - right + 0.5))
     if family == "gaussian":
         estimate = _epsilon_of(_mu_of_share(right / guesses, guesses / m), delta)
-    return certified(m, guesses, right, delta, alpha, family), estimate
+    return certify_run(m, guesses, right, delta, alpha, family), estimate
 
 
-def right_guesses(ordered: Booleans, guesses: int) -> int:
+def right_guesses(ranking: Booleans, guesses: int) -> int:
     """How many of the surest guesses are right, on coins sorted by score: half of them "out", half "in"."""
     low = guesses // 2
-    return int(np.sum(~ordered[:low])) + int(np.sum(ordered[len(ordered) - (guesses - low) :]))
+    return int(np.sum(~ranking[:low])) + int(np.sum(ranking[len(ranking) - (guesses - low) :]))
 
 
-def certified(canaries: int, guesses: int, right: int, delta: float, alpha: float, family: Family) -> float:
+def certify_run(canaries: int, guesses: int, right: int, delta: float, alpha: float, family: Family) -> float:
     """The least ε that one run allows after `right` of `guesses`.
 
     Distribution-free: the better of two proofs. Both bound P(right ≥ v) for the same count, so for each ε let
@@ -294,17 +298,17 @@ def certified(canaries: int, guesses: int, right: int, delta: float, alpha: floa
     return _epsilon_of(one_run_gaussian(canaries, guesses, right, alpha=alpha), delta)
 
 
-def refutes(canaries: int, guesses: int, right: int, needed: Callable[[float], float], alpha: float) -> bool:
+def refutes(canaries: int, guesses: int, right: int, curve: Callable[[float], float], alpha: float) -> bool:
     """Whether P(`right` or more of `guesses`) ≥ alpha contradicts a trade-off curve f.
 
-    `needed`(r) is the least mass of wrong guesses that f allows beside a mass r of right ones, f̄⁻¹(r).
+    `curve`(r) is the least mass of wrong guesses that f allows beside a mass r of right ones, f̄⁻¹(r).
     Mahloujifar, Melis, Chaudhuri 2024, Theorem 3.2 and Algorithm 3, two options for each canary: `r` and `h`
     bound right and wrong mass per canary over runs with at least i right ones; if even i = 0 needs more mass
     than there is, f is refuted.
     """
     r, h = alpha * right / canaries, alpha * (guesses - right) / canaries
     for i in range(right - 1, -1, -1):
-        level = max(h, needed(r))
+        level = max(h, curve(r))
         if level == h:
             break
         r, h = min(r + i / (guesses - i) * (level - h), 1.0), level
@@ -314,21 +318,21 @@ def refutes(canaries: int, guesses: int, right: int, needed: Callable[[float], f
 def by_recursion(canaries: int, guesses: int, right: int, delta: float, alpha: float) -> float:
     """The largest ε, down to PRECISION, such that `refutes` holds for the curve of (ε, δ)-privacy."""
 
-    def refuted(epsilon: float) -> bool:
-        return refutes(canaries, guesses, right, _wrong_beside(epsilon, delta), alpha)
+    def is_refuted(epsilon: float) -> bool:
+        return refutes(canaries, guesses, right, _wrong_mass(epsilon, delta), alpha)
 
-    if not refuted(0.0):
+    if not is_refuted(0.0):
         return 0.0
     below, above = 0.0, 1.0
-    while above < 64 and refuted(above):
+    while above < 64 and is_refuted(above):
         below, above = above, 2 * above
     while above - below > PRECISION:
         middle = (below + above) / 2
-        below, above = (middle, above) if refuted(middle) else (below, middle)
+        below, above = (middle, above) if is_refuted(middle) else (below, middle)
     return below
 
 
-def _wrong_beside(epsilon: float, delta: float) -> Callable[[float], float]:
+def _wrong_mass(epsilon: float, delta: float) -> Callable[[float], float]:
     """f̄⁻¹ of (ε, δ)-privacy: r ≤ e^ε·h + δ and 1 − h ≤ e^ε·(1 − r) + δ."""
     grow = math.exp(min(epsilon, LARGEST))
     return lambda r: max((r - delta) / grow, 1 - delta - grow * (1 - r), 0.0)
@@ -348,24 +352,24 @@ def detectable(
     delta = float(claim.delta) or USUAL_DELTA
     mu = _mu_of(float(claim.epsilon), delta)
     trials = canaries - max(1, int(LEARN * canaries)) if family == "independent" else guesses
-    least_right = _least(trials, lambda right: _refuted(canaries, trials, right, claim, mu, alpha, family))
+    least_right = _least(trials, lambda right: _is_refuted(canaries, trials, right, claim, mu, alpha, family))
     if least_right is None:
         return math.inf
 
-    def told(wide: float) -> bool:
-        share = accuracy(wide, 1.0 if family == "independent" else guesses / canaries)
+    def is_detected(candidate: float) -> bool:
+        share = accuracy(candidate, 1.0 if family == "independent" else guesses / canaries)
         return bool(binom.ppf(1 - power, trials, share) >= least_right)
 
     low, high = mu, 40.0
-    if not told(high):
+    if not is_detected(high):
         return math.inf
     for _ in range(30):
         middle = (low + high) / 2
-        low, high = (low, middle) if told(middle) else (middle, high)
+        low, high = (low, middle) if is_detected(middle) else (middle, high)
     return accounting.epsilon(GaussianNoise(1 / high), delta).upper
 
 
-def _refuted(
+def _is_refuted(
     canaries: int, guesses: int, right: int, claim: Budget, mu: float, alpha: float, family: Family
 ) -> bool:
     """Whether so many right guesses contradict the claim itself."""
@@ -375,15 +379,15 @@ def _refuted(
     if family == "gaussian":
         return one_run_refutes(canaries, guesses, right, mu=mu, alpha=alpha)
     free = one_run_p_value(canaries, guesses, right, epsilon=epsilon, delta=delta) <= alpha
-    return free or refutes(canaries, guesses, right, _wrong_beside(epsilon, delta), alpha)
+    return free or refutes(canaries, guesses, right, _wrong_mass(epsilon, delta), alpha)
 
 
-def _least(most: int, holds: Callable[[int], bool]) -> int | None:
-    """The least whole number up to `most` for which something holds that holds for all
+def _least(limit: int, holds: Callable[[int], bool]) -> int | None:
+    """The least whole number up to `limit` for which something holds that holds for all
     larger ones; None if there is none."""
-    if not holds(most):
+    if not holds(limit):
         return None
-    low, high = 0, most
+    low, high = 0, limit
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle + 1, high)
@@ -393,7 +397,7 @@ def _least(most: int, holds: Callable[[int], bool]) -> int | None:
 # --------------------------------------------------------------------------------------- independent canaries
 
 
-def independent_mu(scores: Array, inside: Booleans, alpha: float) -> tuple[float, float]:
+def independent_mu(scores: Array, flips: Booleans, alpha: float) -> tuple[float, float]:
     """A certified μ, and a rough one: threshold and sign from the first fifth, then an
     exact bound on the share of right guesses.
 
@@ -404,12 +408,12 @@ def independent_mu(scores: Array, inside: Booleans, alpha: float) -> tuple[float
     even if some canaries are seen worse than others; one bound at alpha is narrower by two fifths than a
     bound on each rate at alpha/2.
     """
-    rule, rest, coins = learnt_rule(scores, inside)
+    rule, rest, coins = learnt_rule(scores, flips)
     right, trials = _right(rule, rest, coins), len(rest)
     return mu_from_guesses(right, trials, alpha), mu_from_guesses(right, trials, 0.5)
 
 
-def learnt_rule(scores: Array, inside: Booleans) -> tuple[tuple[int, float], Array, Booleans]:
+def learnt_rule(scores: Array, coins: Booleans) -> tuple[tuple[int, float], Array, Booleans]:
     """(sign, threshold) from the first fifth: in, where sign·score ≥ threshold; and the
     scores and coins that are left.
 
@@ -418,8 +422,8 @@ def learnt_rule(scores: Array, inside: Booleans) -> tuple[tuple[int, float], Arr
     """
     start = max(1, int(LEARN * len(scores)))
     rules = [(sign, float(t)) for sign in (1, -1) for t in candidates(sign * scores[:start], 80)]
-    best = max(rules, key=lambda rule: _advantage(rule, scores[:start], inside[:start]))
-    return best, scores[start:], inside[start:]
+    best = max(rules, key=lambda rule: _advantage(rule, scores[:start], coins[:start]))
+    return best, scores[start:], coins[start:]
 
 
 def mu_from_guesses(right: int, trials: int, alpha: float) -> float:
@@ -429,18 +433,18 @@ def mu_from_guesses(right: int, trials: int, alpha: float) -> float:
     return 2 * float(ndtri(share)) if share > 0.5 else 0.0
 
 
-def _advantage(rule: tuple[int, float], scores: Array, inside: Booleans) -> float:
+def _advantage(rule: tuple[int, float], scores: Array, coins: Booleans) -> float:
     """TPR − FPR."""
     guesses = rule[0] * scores >= rule[1]
-    within = max(1, int(inside.sum())), max(1, int((~inside).sum()))
+    within = max(1, int(coins.sum())), max(1, int((~coins).sum()))
     return float(
-        np.count_nonzero(guesses & inside) / within[0] - np.count_nonzero(guesses & ~inside) / within[1]
+        np.count_nonzero(guesses & coins) / within[0] - np.count_nonzero(guesses & ~coins) / within[1]
     )
 
 
-def _right(rule: tuple[int, float], scores: Array, inside: Booleans) -> int:
+def _right(rule: tuple[int, float], scores: Array, coins: Booleans) -> int:
     sign, threshold = rule
-    return int(np.sum((sign * scores >= threshold) == inside))
+    return int(np.sum((sign * scores >= threshold) == coins))
 
 
 def _epsilon_of(mu: float, delta: float) -> float:
@@ -453,23 +457,23 @@ def _epsilon_of(mu: float, delta: float) -> float:
 # ---------------------------------------------------------------------------------------------- what was seen
 
 
-def ranked_witness(values: Array, inside: Booleans, guesses: int, seed: int) -> Witness:
+def ranked_witness(values: Array, coins: Booleans, guesses: int, seed: int) -> Witness:
     """The scores in and out, and the edges of the surest guesses."""
     ranking, low = np.sort(values), guesses // 2
-    right = right_guesses(inside[np.argsort(values, kind="stable")], guesses)
+    right = right_guesses(coins[np.argsort(values, kind="stable")], guesses)
     edges = float(ranking[len(values) - (guesses - low)]), float(ranking[min(low, len(values) - 1)])
-    return seen(
-        values[inside], values[~inside], _cuts(values), edges, ("in", "out"), right, guesses - right, seed
+    return make_witness(
+        values[coins], values[~coins], _cuts(values), edges, ("in", "out"), right, guesses - right, seed
     )
 
 
-def independent_witness(values: Array, inside: Booleans, seed: int) -> Witness:
+def independent_witness(values: Array, flips: Booleans, seed: int) -> Witness:
     """The same for one threshold, on the canaries that certify; scores that fall for
     members are turned round."""
-    (sign, threshold), rest, coins = learnt_rule(values, inside)
+    (sign, threshold), rest, coins = learnt_rule(values, flips)
     right, scores = _right((sign, threshold), rest, coins), sign * rest
     edges = threshold, threshold
-    return seen(
+    return make_witness(
         scores[coins], scores[~coins], _cuts(scores), edges, ("in", "out"), right, len(rest) - right, seed
     )
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from deniable.audit.finding import NOTHING, Finding, Witness, at_one_delta, judged
+from deniable.audit.finding import NOTHING, Finding, Witness, at_one_delta, judge
 from deniable.audit.levels import Levels
 from deniable.audit.rules.thresholds import candidates, choose
 from deniable.audit.statistics import Array, detectable, from_guesses
@@ -39,14 +39,14 @@ CANNOT_SEE = ("what the scores do not show.", "pairs of neighbours other than th
 
 def scores(
     members: Any,
-    others: Any,
+    nonmembers: Any,
     claim: Loss | Budget | float | tuple[float, float],
     *,
     confidence: float = 0.95,
     seed: int = 0,
     name: str = "scores",
 ) -> Finding:
-    """Audit from scores of runs with a record (`members`) and without it (`others`).
+    """Audit from scores of runs with a record (`members`) and without it (`nonmembers`).
 
     A random part of each set chooses two thresholds, the others certify. These are dealt
     out by fair coins, as if the runs were only now made: then one bound covers guesses
@@ -58,7 +58,7 @@ def scores(
         raise InvalidParameter(f"Expected confidence={confidence} in (0, 1).")
     claim = at_one_delta(claim)
     rng, alpha, delta = np.random.default_rng(seed), 1 - confidence, float(claim.delta)
-    first, second = (rng.permutation(numbers(s)) for s in (members, others))
+    first, second = (rng.permutation(numbers(s)) for s in (members, nonmembers))
     if min(len(first), len(second)) < LEAST:
         raise InvalidParameter(
             f"Expected at least {LEAST} scores on each side, got {len(first)} and {len(second)}."
@@ -73,7 +73,7 @@ def scores(
     sign = max(choices, key=lambda s: choices[s][1])
     rule, dealt = choices[sign][0], (sign * dealt[0], sign * dealt[1])
     right, wrong = rule.count(*dealt)
-    levels = Levels.once(confidence)
+    levels = Levels.for_look(confidence)
     epsilon, surely = (
         from_guesses(right, wrong, trials, delta=delta, alpha=level, sides=rule.sides) if trials else 0.0
         for level in (levels.alpha, levels.accusing)
@@ -81,12 +81,12 @@ def scores(
     claim_epsilon, cuts = float(claim.epsilon), candidates(sign * np.concatenate(learn), CUTS)
     visible = detectable(trials, epsilon=claim_epsilon, delta=delta, alpha=levels.accusing)
     return Finding(
-        verdict=judged(epsilon, surely, claim_epsilon, visible, right + wrong), target=name, claim=claim,
+        verdict=judge(epsilon, surely, claim_epsilon, visible, right + wrong), target=name, claim=claim,
         epsilon=epsilon, delta=delta, confidence=confidence,
         estimate=_estimate(right, wrong, trials, delta * rule.sides / 2), detectable=visible,
         samples=len(first) + len(second), seconds=clock.monotonic() - start, method="scores",
         support_differs=wrong == 0 and epsilon > max(2.0, claim_epsilon),
-        witness=seen(*dealt, cuts, (rule.high, rule.low), ("with", "without"), right, wrong, seed),
+        witness=make_witness(*dealt, cuts, (rule.high, rule.low), ("with", "without"), right, wrong, seed),
         reasons=() if right + wrong else (NOTHING,),
         assumes=ASSUMES, cannot_see=CANNOT_SEE,
         options={"seed": seed, "larger_is": "with" if sign == 1 else "without"},
@@ -104,7 +104,7 @@ def read(path: Path) -> tuple[Array, Array]:
             f"{', '.join(table.column_names)}."
         )
     values = numbers(table.column("score").to_pylist())
-    inside = _inside(path, table.column("member" if "member" in names else "world").to_pylist())
+    inside = _member_rows(path, table.column("member" if "member" in names else "world").to_pylist())
     return values[inside], values[~inside]
 
 
@@ -121,14 +121,14 @@ def table_in(path: Path) -> pa.Table:
         raise InvalidParameter(f"{path}: {reason.removesuffix('.')}.") from None
 
 
-def _inside(path: Path, told: list[Any]) -> Any:
+def _member_rows(path: Path, answers: list[Any]) -> Any:
     """Which rows are of runs with the record."""
-    labels = sorted({str(label).strip() for label in told if label is not None})
-    if len(labels) != 2 or None in told:
+    labels = sorted({str(label).strip() for label in answers if label is not None})
+    if len(labels) != 2 or None in answers:
         raise InvalidParameter(
             f"{path}: expected two labels beside the scores, like 0 and 1, got {len(labels)}."
         )
-    return np.array([str(label).strip() == labels[1] for label in told], np.bool_)
+    return np.array([str(label).strip() == labels[1] for label in answers], np.bool_)
 
 
 def numbers(values: Any) -> Array:
@@ -150,19 +150,19 @@ def _dealt(first: Array, second: Array, rng: np.random.Generator) -> tuple[Array
     return (first[:heads], second[: trials - heads]) if enough else (first[:0], second[:0])
 
 
-def _estimate(right: int, wrong: int, trials: int, forgiven: float) -> float:
-    net = right - forgiven * trials
-    return 0.0 if net <= 0 else math.inf if wrong == 0 else math.log(net / wrong)
+def _estimate(right: int, misses: int, trials: int, allowance: float) -> float:
+    net = right - allowance * trials
+    return 0.0 if net <= 0 else math.inf if misses == 0 else math.log(net / misses)
 
 
-def seen(
+def make_witness(
     first: Array,
     second: Array,
     cuts: Array,
     edges: tuple[float, float],
     names: tuple[str, str],
     right: int,
-    wrong: int,
+    misses: int,
     seed: int,
 ) -> Witness:
     """Scores of both sides as counts between `cuts` and the (high, low) edges of the
@@ -174,6 +174,7 @@ def seen(
     ]
     return Witness(
         pair=" and ".join(names), first=names[0], second=names[1], view="scores", model={}, high=edges[0],
-        low=edges[1], trials=len(first) + len(second), right=right, wrong=wrong, seed=seed, chunk=0, chunks=0,
-        cuts=tuple(map(float, places)), counts=tuple((int(a), int(b)) for a, b in zip(*counts, strict=True)),
+        low=edges[1], trials=len(first) + len(second), right=right, wrong=misses, seed=seed, chunk=0,
+        chunks=0, cuts=tuple(map(float, places)),
+        counts=tuple((int(a), int(b)) for a, b in zip(*counts, strict=True)),
     )  # fmt: skip

@@ -33,14 +33,14 @@ from deniable.audit.one_run import (
     LEARN,
     LEAST,
     RUNS,
-    checked,
+    check_scores,
     count_runs,
     detectable,
     independent_mu,
     independent_witness,
     judge_run,
     mu_from_guesses,
-    planned,
+    plan_guesses,
     ranked_witness,
     refutes,
     right_guesses,
@@ -53,15 +53,15 @@ from deniable.audit.training.designs import (
     Step,
     Window,
     dense,
-    divided,
+    divide_crowd,
     momentum,
-    opposed,
-    pursued,
+    oppose_crowd,
+    pursue_direction,
     quietest,
-    singled,
-    watched,
+    single_canary,
+    watch_windows,
 )
-from deniable.audit.training.fields import AFTER, BEFORE, lengths, scattered, wake
+from deniable.audit.training.fields import AFTER, BEFORE, lengths, scatter_canaries, wake
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.loss import GaussianNoise, Loss
@@ -191,7 +191,7 @@ def canaries(
     bench = Bench(step, training, dimension, np.random.default_rng(seed))
     cost = _cost(bench)
     rounds = _affordable(seconds, cost) if rounds is None else rounds
-    levels, claim_epsilon = Levels.once(confidence), training.epsilon
+    levels, claim_epsilon = Levels.for_look(confidence), training.epsilon
     best: _Seen | None = None
     steps, surely = 0, 0.0
     for sight in _sights(bench, background, update, rounds, each, seconds / cost):
@@ -208,11 +208,11 @@ def canaries(
     return Finding(
         verdict=judge_run(epsilon, surely, claim_epsilon), target=name,
         claim=Budget(claim_epsilon, training.delta), epsilon=epsilon, delta=training.delta,
-        confidence=confidence, estimate=training.at_least(best.rough), samples=steps,
+        confidence=confidence, estimate=training.at_least(best.rough_mu), samples=steps,
         detectable=training.at_least(visible_mu),
         seconds=clock.monotonic() - start, assumes=CANARY_ASSUMES, cannot_see=CANARY_CANNOT_SEE,
         method="canary gradients",
-        witness=independent_witness(best.scores, best.inside, seed),
+        witness=independent_witness(best.scores, best.coins, seed),
         options={"mu": best.mu, "claimed_mu": 1 / training.noise_multiplier, "design": best.design},
     )  # fmt: skip
 
@@ -225,19 +225,21 @@ class _Seen:
     design: str
     steps: int
     scores: Array
-    inside: NDArray[np.bool_]
+    coins: NDArray[np.bool_]
     mu: float = 0.0
     sure_mu: float = 0.0
-    rough: float = 0.0
+    rough_mu: float = 0.0
 
-    def certify(self, levels: Levels, claimed: float) -> None:
-        self.mu, self.sure_mu = (self._bound(level, claimed) for level in (levels.alpha, levels.accusing))
-        self.rough = independent_mu(self.scores, self.inside, levels.alpha)[1]
+    def certify(self, levels: Levels, claim_epsilon: float) -> None:
+        self.mu, self.sure_mu = (
+            self._bound(level, claim_epsilon) for level in (levels.alpha, levels.accusing)
+        )
+        self.rough_mu = independent_mu(self.scores, self.coins, levels.alpha)[1]
 
-    def _bound(self, alpha: float, claimed: float) -> float:
+    def _bound(self, alpha: float, claim_epsilon: float) -> float:
         share = DESIGNS[self.design] * alpha
-        guess_mu, _ = independent_mu(self.scores, self.inside, (1 - BETS) * share)
-        return max(guess_mu, mu_from_bets(self.scores, self.inside, BETS * share, claimed))
+        guess_mu, _ = independent_mu(self.scores, self.coins, (1 - BETS) * share)
+        return max(guess_mu, mu_from_bets(self.scores, self.coins, BETS * share, claim_epsilon))
 
 
 def _affordable(seconds: float, cost: float) -> int:
@@ -265,21 +267,21 @@ def _sights(
     background: Callable[[], Array] | None,
     update: Callable[[Array], None] | None,
     rounds: int,
-    each: int,
+    count: int,
     affordable_steps: float,
 ) -> Iterator[_Seen]:
     """The designs one after another, each run when it is asked for."""
-    scores, inside, place = scattered(bench, background, update, rounds, each)
+    scores, inside, place = scatter_canaries(bench, background, update, rounds, count)
     yield _Seen("scattered", rounds, scores, inside)
     scale = min(1.0, (affordable_steps - rounds) / (rounds * (sum(STEPS.values()) - 1)))
     for design in list(DESIGNS)[1:]:
         steps = max(LEAST_STEPS, int(scale * STEPS[design] * rounds))
         match design:
             case "lengths":
-                sight = lengths(bench, steps, each)
+                sight = lengths(bench, steps, count)
             case "wake":
                 windows = min(MOST_WAKES, max(LEAST_WAKES, steps // (BEFORE + 1 + AFTER)))
-                steps, sight = windows * (BEFORE + 1 + AFTER), wake(bench, windows, min(each, MOST_IN_WAKE))
+                steps, sight = windows * (BEFORE + 1 + AFTER), wake(bench, windows, min(count, MOST_IN_WAKE))
             case _:
                 sight = _windows(design, bench, steps, place)
         yield _Seen(design, steps, *sight)
@@ -291,23 +293,23 @@ def _windows(design: str, bench: Bench, steps: int, place: int) -> tuple[Array, 
     match design:
         case "opposed":
             steps -= (runs := steps // 4)
-            window = opposed(bench, runs)
+            window = oppose_crowd(bench, runs)
         case "divided":
             steps -= (runs := steps // 2)
-            window = divided(bench, runs)
+            window = divide_crowd(bench, runs)
         case "dense":
             window = dense(bench)
         case "momentum":
             window = momentum(bench)
         case "singled":
-            window = singled(bench, place)
+            window = single_canary(bench, place)
         case "pursued":
             steps -= (runs := max(6, steps // 5))
-            window = pursued(bench, runs)
+            window = pursue_direction(bench, runs)
         case _:
             steps //= 2
             window = quietest(bench, steps)
-    return watched(bench, window, steps // window.steps)
+    return watch_windows(bench, window, steps // window.steps)
 
 
 def _visible_mu(training: Training, observations: float, alpha: float) -> float:
@@ -353,19 +355,19 @@ def whole_run(
     allows the attacker more; between its points he is granted the better one.
     """
     start = clock.monotonic()
-    values, inside = checked(scores, included, confidence, seed)
-    m, claim_epsilon, levels = len(values), training.epsilon, Levels.once(confidence)
+    values, inside = check_scores(scores, included, confidence, seed)
+    m, claim_epsilon, levels = len(values), training.epsilon, Levels.for_look(confidence)
     claim = Budget(claim_epsilon, training.delta)
     runs = count_runs(confirms, claim, confidence)
-    guesses = planned(m, claim)
+    guesses = plan_guesses(m, claim)
     right = right_guesses(inside[np.argsort(values, kind="stable")], guesses)
 
     def bound(alpha: float) -> float:
-        def refuted(share: float) -> bool:
+        def is_refuted(share: float) -> bool:
             noise = share * training.noise_multiplier
-            return refutes(m, guesses, right, _wrong_beside(training, noise), alpha)
+            return refutes(m, guesses, right, _wrong_mass(training, noise), alpha)
 
-        share = _least_refuted(refuted)
+        share = _least_refuted(is_refuted)
         return training.at_least(1 / (share * training.noise_multiplier)) if share < math.inf else 0.0
 
     epsilon, surely = bound(levels.alpha), bound(levels.accusing)
@@ -383,7 +385,7 @@ def whole_run(
 
 
 @lru_cache(maxsize=64)
-def _wrong_beside(training: Training, noise: float) -> Callable[[float], float]:
+def _wrong_mass(training: Training, noise: float) -> Callable[[float], float]:
     """The least mass of wrong guesses beside a mass of right ones, under the curve of
     the run with this noise."""
     curve = accounting.tradeoff(
@@ -398,14 +400,14 @@ def _wrong_beside(training: Training, noise: float) -> Callable[[float], float]:
     return least
 
 
-def _least_refuted(refuted: Callable[[float], bool]) -> float:
+def _least_refuted(is_refuted: Callable[[float], bool]) -> float:
     """The least noise, within a hundredth, that is refuted; ∞ if none is."""
-    if not refuted(COARSEST):
+    if not is_refuted(COARSEST):
         return math.inf
     low, high = FINEST, COARSEST
     while high / low > 1.01:
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if refuted(middle) else (middle, high)
+        low, high = (low, middle) if is_refuted(middle) else (middle, high)
     return high
 
 

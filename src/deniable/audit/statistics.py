@@ -26,15 +26,17 @@ RIGHT = 0.3
 """The part of alpha that `from_guesses` has for the rate of right guesses where there is
 a δ: the rarer wrong ones need more."""
 SPARE = 0.1
-"""The part of alpha that `from_coupled` keeps for pairs that speak against the rule;
+"""The part of alpha that `from_pairs` keeps for pairs that speak against the rule;
 good couplings have next to none."""
 
 
 # ------------------------------------------------------------------------------------------------ guesses
 
 
-def from_guesses(right: int, wrong: int, trials: int, *, delta: float, alpha: float, sides: int = 2) -> float:
-    """The least ε that (ε, δ)-privacy allows after `right` and `wrong` guesses in
+def from_guesses(
+    right: int, misses: int, trials: int, *, delta: float, alpha: float, sides: int = 2
+) -> float:
+    """The least ε that (ε, δ)-privacy allows after `right` and `misses` guesses in
     `trials`, but for a chance of alpha.
 
     Let S₁ be the outputs guessed "first" and S₀ those guessed "second"; `sides` says how
@@ -49,22 +51,22 @@ def from_guesses(right: int, wrong: int, trials: int, *, delta: float, alpha: fl
     is the definition, applied to S₁ and to S₀.
     """
     _check(alpha, delta)
-    if min(right, wrong) < 0 or right + wrong > trials:
-        raise InvalidParameter(f"Expected right={right} and wrong={wrong} guesses among trials={trials}.")
+    if min(right, misses) < 0 or right + misses > trials:
+        raise InvalidParameter(f"Expected right={right} and wrong={misses} guesses among trials={trials}.")
     if delta == 0:
-        share = float(lower(right, right + wrong, alpha)) if right + wrong else 0.0
+        share = float(lower(right, right + misses, alpha)) if right + misses else 0.0
         return max(0.0, _logit(share))
     certain = float(lower(right, trials, RIGHT * alpha)) - delta * sides / 2
-    most = float(upper(wrong, trials, (1 - RIGHT) * alpha))
+    most = float(upper(misses, trials, (1 - RIGHT) * alpha))
     return max(0.0, math.log(certain) - math.log(most)) if certain > 0 else 0.0
 
 
-def from_coupled(only_right: int, only_wrong: int, both: int, *, alpha: float) -> float:
+def from_pairs(only_right: int, only_misses: int, agreements: int, *, alpha: float) -> float:
     """The least ε that ε-privacy allows after *pairs* of runs, one on each neighbour
     with the same random numbers.
 
     S is one set of outputs, fixed before. Of the pairs that meet it at all, `only_right` met it on the
-    neighbour guessed from it, `only_wrong` on the other, `both` on both. Pairs are independent of one
+    neighbour guessed from it, `only_misses` on the other, `agreements` on both. Pairs are independent of one
     another, so given their number the three are multinomial with shares a, b and 1 − a − b, whatever the
     dependence inside a pair, and
 
@@ -76,34 +78,41 @@ def from_coupled(only_right: int, only_wrong: int, both: int, *, alpha: float) -
     outputs in S from independent runs.
     """
     _check(alpha, 0.0)
-    if min(only_right, only_wrong, both) < 0:
-        raise InvalidParameter(f"Expected counts of at least 0, got {only_right}, {only_wrong} and {both}.")
-    hits = only_right + only_wrong + both
-    if hits == 0 or only_wrong == hits:
+    if min(only_right, only_misses, agreements) < 0:
+        raise InvalidParameter(
+            f"Expected counts of at least 0, got {only_right}, {only_misses} and {agreements}."
+        )
+    hits = only_right + only_misses + agreements
+    if hits == 0 or only_misses == hits:
         return 0.0
     sure = float(lower(only_right, hits, (1 - SPARE) * alpha))
-    most = float(upper(only_wrong, hits, SPARE * alpha))
+    most = float(upper(only_misses, hits, SPARE * alpha))
     return max(0.0, math.log1p(-most) - math.log1p(-sure))
 
 
-def from_rates(hits: int, trials: int, alarms: int, others: int, *, delta: float, alpha: float) -> float:
+def from_rates(
+    hits: int, trials: int, alarms: int, other_trials: int, *, delta: float, alpha: float
+) -> float:
     """The same from two samples of fixed size: `hits` of `trials` on one neighbour,
-    `alarms` of `others` on the other.
+    `alarms` of `other_trials` on the other.
 
     ε ≥ ln((P(S) − δ)/Q(S)), both rates bounded exactly at α/2 (Jagielski, Ullman, Oprea 2020).
     """
     _check(alpha, delta)
     certain = float(lower(hits, trials, alpha / 2)) - delta
     return (
-        max(0.0, math.log(certain) - math.log(float(upper(alarms, others, alpha / 2))))
+        max(0.0, math.log(certain) - math.log(float(upper(alarms, other_trials, alpha / 2))))
         if certain > 0
         else 0.0
     )
 
 
-def gaussian_from_rates(hits: int, trials: int, alarms: int, others: int, *, alpha: float) -> float:
+def gaussian_from_rates(hits: int, trials: int, alarms: int, other_trials: int, *, alpha: float) -> float:
     """The least μ that μ-GDP allows: TPR ≤ Φ(Φ⁻¹(FPR) + μ) (Dong, Roth, Su 2022; Nasr et al. 2023)."""
-    true_rate, false_rate = float(lower(hits, trials, alpha / 2)), float(upper(alarms, others, alpha / 2))
+    true_rate, false_rate = (
+        float(lower(hits, trials, alpha / 2)),
+        float(upper(alarms, other_trials, alpha / 2)),
+    )
     if true_rate <= 0 or false_rate >= 1:
         return 0.0
     return max(0.0, float(norm.ppf(true_rate) - norm.ppf(false_rate)))
@@ -120,7 +129,7 @@ def detectable(
 
     The easiest target of a given ε: with probability δ it gives the secret away, else it
     is randomized response, so that all guesses count. No target of that ε is easier to
-    catch; most are harder. `coupled` runs see it by `from_coupled`: P(S) is at most
+    catch; most are harder. `coupled` runs see it by `from_pairs`: P(S) is at most
     e^ε/(1 + e^ε) for a set of ratio e^ε, and no pair need speak against it.
     """
     if trials < 1:
@@ -134,7 +143,7 @@ def detectable(
         return from_guesses(trials - count, count, trials, delta=delta, alpha=alpha) - epsilon
 
     all_right = from_guesses(trials, 0, trials, delta=delta, alpha=alpha)
-    ceiling = from_coupled(trials // 2, 0, 0, alpha=alpha) if coupled else all_right
+    ceiling = from_pairs(trials // 2, 0, 0, alpha=alpha) if coupled else all_right
     if ceiling <= epsilon:
         return math.inf
     top = epsilon + 1.0
@@ -154,7 +163,7 @@ def _coupled_response(pairs: int, true: float, alpha: float, power: float) -> fl
     count may fall short by half the rest."""
     hits = int(binom.ppf((1 - power) / 2, pairs, 1 / (1 + math.exp(-true))))
     only = int(binom.ppf((1 - power) / 2, hits, -math.expm1(-true)))
-    return from_coupled(only, 0, hits - only, alpha=alpha)
+    return from_pairs(only, 0, hits - only, alpha=alpha)
 
 
 # ------------------------------------------------------------------------------------------------ one run

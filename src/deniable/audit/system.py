@@ -79,7 +79,7 @@ class Command:
     remembers = False  # every run is a process of its own
 
     def __post_init__(self) -> None:
-        _placed(self.template, "--command")
+        _check_template(self.template, "--command")
 
     def __call__(self, data: str) -> Any:
         parts = [part.replace(DATA, data) for part in shlex.split(self.template)]
@@ -121,11 +121,11 @@ class Url:
                 f"Expected --url {self.template} to begin with http:// or https://. Nothing was run."
             )
         if not self.body:
-            _placed(self.template, "--url")
+            _check_template(self.template, "--url")
 
     def __call__(self, data: str) -> Any:
         url = self.template.replace(DATA, urllib.parse.quote(data, safe=""))
-        address, headers = _authorized(url)
+        address, headers = _authorize(url)
         payload = None
         if self.body:
             payload = Path(data).read_bytes()
@@ -134,7 +134,7 @@ class Url:
         for _ in range(TRIES):
             try:
                 with urllib.request.urlopen(request, timeout=self.seconds) as answer:
-                    return [answer.status, self._looked_at(data, _parsed(address, answer.read()))]
+                    return [answer.status, self._look_at(data, _parse_json(address, answer.read()))]
             except urllib.error.HTTPError as error:
                 if error.code not in TOO_OFTEN:
                     return self._error(data, address, error.code)
@@ -157,8 +157,8 @@ class Url:
                 )
         return [status, None]
 
-    def _looked_at(self, data: str, body: Any) -> Any:
-        value = _at(body, self.path)
+    def _look_at(self, data: str, body: Any) -> Any:
+        value = _follow_path(body, self.path)
         self.led[data] = self.led.get(data, False) or value is not None
         if self.path and len(self.led) > 1 and not any(self.led.values()):
             raise Unusable(
@@ -168,7 +168,7 @@ class Url:
         return value
 
 
-def _parsed(address: str, body: bytes) -> Any:
+def _parse_json(address: str, body: bytes) -> Any:
     try:
         return json.loads(body or b"null")
     except ValueError as error:
@@ -183,7 +183,7 @@ def _named_pause(header: str | None) -> float:
         return 1.0
 
 
-def _authorized(address: str) -> tuple[str, dict[str, str]]:
+def _authorize(address: str) -> tuple[str, dict[str, str]]:
     """The address without a name and password in it, and the headers that carry them: those of the address,
     or what the environment says."""
     parts = urllib.parse.urlsplit(address)
@@ -207,7 +207,7 @@ class Sql:
     remembers = True
 
     def __post_init__(self) -> None:
-        _placed(self.query, "the query")
+        _check_template(self.query, "the query")
         try:
             address = make_url(self.address)
             if address.drivername in ("postgresql", "postgres"):
@@ -241,19 +241,19 @@ def without_password(address: str | None) -> str | None:
     return None if address is None else PASSWORD.sub(r"\1@", address)
 
 
-def _placed(template: str, option: str) -> None:
+def _check_template(template: str, option: str) -> None:
     if DATA not in template:
         raise InvalidParameter(
             f"Expected {{data}} in {option} {template}: the neighbour's name. Nothing was run."
         )
 
 
-def _words(printed: str) -> list[Any]:
+def _words(output: str) -> list[Any]:
     """What was printed: JSON if it is, else its words, numbers as such."""
     try:
-        return [json.loads(printed)]
+        return [json.loads(output)]
     except ValueError:
-        return [_number(word) for word in printed.split()]
+        return [_number(word) for word in output.split()]
 
 
 def _number(word: str) -> Any:
@@ -267,7 +267,7 @@ def _number(word: str) -> Any:
         return word
 
 
-def _at(value: Any, path: str) -> Any:
+def _follow_path(value: Any, path: str) -> Any:
     for part in filter(None, path.split(".")):
         try:
             value = value[int(part)] if isinstance(value, list) else value[part]
@@ -281,7 +281,7 @@ def _at(value: Any, path: str) -> Any:
 
 @dataclass
 class Paced:
-    """At most `rate` runs a second."""
+    """A system that is run at most `rate` times a second."""
 
     system: System
     rate: float
@@ -331,22 +331,22 @@ class Recorded(LookBook):
     by one look, with the seed 0 that was the default.
     """
 
-    def __init__(self, system: System, path: Path, about: str) -> None:
+    def __init__(self, system: System, path: Path, subject: str) -> None:
         self.system, self.path = system, path
         lines = _whole_lines(path)
-        if lines and lines[0].get("about") != about:
+        if lines and lines[0].get("about") != subject:
             raise InvalidParameter(
                 f"{path}: these runs are of another target or other neighbours. Nothing was run."
             )
         if not lines:
-            self._append({"about": about, "looks": []})
+            self._append({"about": subject, "looks": []})
         self._outputs = [(line["data"], line["output"]) for line in lines if "output" in line]
         self._looks = [dict(line["look"]) for line in lines if "look" in line]
         self._seed: int | None = next((line["seed"] for line in reversed(lines) if "seed" in line), None)
         if self._outputs and "looks" not in lines[0]:
             self._count_first_look(lines[1:])
-        self.count, self._shown = len(self._outputs), 0
-        self._kept = self._queues(0)
+        self.count, self._shown_runs = len(self._outputs), 0
+        self._run_queues = self._queues(0)
 
     def _count_first_look(self, lines: list[dict[str, Any]]) -> None:
         """A file of 0.2.0: what stands before the first line of another kind may have been looked at."""
@@ -366,30 +366,30 @@ class Recorded(LookBook):
         if terms.seed != self._seed:
             self._append({"seed": terms.seed})
             self._seed = terms.seed
-        self._kept = self._queues(0)
+        self._run_queues = self._queues(0)
         earlier = [0, *(int(look["runs"]) for look in self._looks)]
         for number, look in enumerate(self._looks, 1):
             if look.get("terms") == asdict(terms):
-                self._shown = earlier[number - 1]
-                return Look(number, self._shown, again=True)
-        self._shown = earlier[-1]
-        return Look(len(earlier), self._shown)
+                self._shown_runs = earlier[number - 1]
+                return Look(number, self._shown_runs, is_repeat=True)
+        self._shown_runs = earlier[-1]
+        return Look(len(earlier), self._shown_runs)
 
     def skip_shown(self) -> None:
-        for data, queue in self._queues(self._shown).items():
-            rest = self._kept.get(data, deque())
+        for data, queue in self._queues(self._shown_runs).items():
+            rest = self._run_queues.get(data, deque())
             while len(rest) > len(queue):
                 rest.popleft()
 
     def close_look(self, look: Look, terms: LookTerms, verdict: str) -> None:
-        if not look.again:
+        if not look.is_repeat:
             entry = {"terms": asdict(terms), "runs": self.count, "verdict": verdict}
             self._append({"look": entry})
             self._looks.append(entry)
-        self._kept = self._queues(0)
+        self._run_queues = self._queues(0)
 
     def __call__(self, data: str) -> Any:
-        queue = self._kept.get(data)
+        queue = self._run_queues.get(data)
         if queue:
             return queue.popleft()
         output = json.loads(json.dumps(self.system(data), default=str))
@@ -435,7 +435,7 @@ def smallest_seen(claim: Budget, runs: int, confidence: float = 0.95) -> float:
     >>> smallest_seen(Budget(1), 100_000) < smallest_seen(Budget(1), 1000)
     True
     """
-    alpha = (1 - SHARE - UNSEEN) * Levels.once(confidence).accusing
+    alpha = (1 - SHARE - UNSEEN) * Levels.for_look(confidence).accusing
     certifying = int((1 - EXPLORE) * runs)
     return detectable(certifying, epsilon=float(claim.epsilon), delta=float(claim.delta), alpha=alpha)
 
@@ -450,13 +450,13 @@ def runs_needed(claim: Budget, true: float, confidence: float = 0.95) -> int:
     if not true > float(claim.epsilon):
         raise InvalidParameter(f"Expected true={true} above the claim of ε = {float(claim.epsilon):g}.")
 
-    def enough(runs: int) -> bool:
+    def suffices(runs: int) -> bool:
         return smallest_seen(claim, runs, confidence) <= true
 
     high = LEAST_SAMPLES
-    if enough(high):
+    if suffices(high):
         return high
-    while not enough(high):
+    while not suffices(high):
         high *= 2
         if high > MOST_RUNS:
             raise InvalidParameter(
@@ -465,7 +465,7 @@ def runs_needed(claim: Budget, true: float, confidence: float = 0.95) -> int:
     low = high // 2
     while high - low > max(1, high // 100):
         middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
+        low, high = (low, middle) if suffices(middle) else (middle, high)
     return high
 
 

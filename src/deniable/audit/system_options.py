@@ -52,7 +52,7 @@ def copy_name(data: str, number: int) -> str:
 
 
 def _silently(_: str) -> None:
-    """For those who do not listen."""
+    """Tell nothing, for those who do not listen."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class SystemOptions:
     copies: int | None = None
 
     @property
-    def given(self) -> bool:
+    def is_given(self) -> bool:
         return any((self.command, self.url, self.sql))
 
     @property
@@ -80,7 +80,7 @@ class SystemOptions:
         return (self.command or without_password(self.url) or self.query or "")[:60]
 
     @property
-    def told(self) -> dict[str, Any]:
+    def open_options(self) -> dict[str, Any]:
         """What a finding says of it, enough to run it again; without passwords, since a finding is handed
         in."""
         open_words = replace(
@@ -89,7 +89,7 @@ class SystemOptions:
         return asdict(open_words)
 
     @property
-    def about(self) -> str:
+    def subject(self) -> str:
         """What runs that are kept are of: all that an output depends on, without passwords."""
         asks = [self.command, without_password(self.url), without_password(self.sql), self.query]
         if self.url:
@@ -115,7 +115,7 @@ class SystemOptions:
         system = self.target()
         target = system
         if self.resume is not None:
-            target = Recorded(system, self.resume, self.about)
+            target = Recorded(system, self.resume, self.subject)
             if target.count:
                 tell(f"{target.count:,} runs are kept from before; they are not made again.")
         if options["samples"] is None:
@@ -124,11 +124,11 @@ class SystemOptions:
             if runs < LEAST_SAMPLES:
                 limit, reason = limits_of(claim)[0], too_slow(runs, options["time"])
                 return too_little(self.name, limit, options["confidence"], reason)
-        tell(self._planned(claim, options["samples"], options["confidence"]))
+        tell(self._plan_text(claim, options["samples"], options["confidence"]))
         finding = audit(target, self.data, claim, name=self.name, workers=1, clock=clock, **options)
         if self.copies and finding.verdict is Verdict.VIOLATION_IF:
             finding = self._ask_copies(finding, system)
-        return replace(finding, options={**(finding.options or {}), "system": self.told})
+        return replace(finding, options={**(finding.options or {}), "system": self.open_options})
 
     def _affordable(
         self, claim: Budget, options: Mapping[str, Any], target: Any, clock: Callable[[], float]
@@ -154,7 +154,7 @@ class SystemOptions:
         options = finding.options or {}
         return ask_copies(finding, target, names, options["seed"], options.get(LOOK))
 
-    def _planned(self, claim: Budget, runs: int, confidence: float) -> str:
+    def _plan_text(self, claim: Budget, runs: int, confidence: float) -> str:
         pace = ""
         if self.rate is not None:
             pace = f", at most {self.rate:g} a second (about {math.ceil(runs / self.rate):,} s)"
@@ -174,12 +174,12 @@ class SystemOptions:
 
     def target(self) -> Any:
         """What is run, at its pace."""
-        target = self._at_once()
+        target = self._make_system()
         if self.fresh is not None:
             target = Renewed(target, self.fresh)
         return target if self.rate is None else Paced(target, self.rate)
 
-    def _at_once(self) -> Any:
+    def _make_system(self) -> Any:
         if self.command:
             return Command(self.command)
         if self.url:

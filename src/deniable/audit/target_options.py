@@ -38,7 +38,7 @@ class AuditTarget:
     """Something to attack, the pairs that it brings, the claim (None: its own), and the
     options that build it again."""
 
-    of: Any
+    subject: Any
     pairs: Any
     claim: Budget | None
     options: Mapping[str, Any]
@@ -57,13 +57,13 @@ def is_scores(name: str) -> bool:
     return name.endswith(FILES)
 
 
-def named(name: str, budget: Budget | None) -> AuditTarget:
+def find_target(name: str, budget: Budget | None) -> AuditTarget:
     """A mechanism of ours, a case of the bench, or an import."""
     if name in ("laplace", "gaussian"):
         if budget is None:
             raise InvalidParameter(f'The target "{name}" is made for a budget: add --epsilon (and --delta).')
         return _mechanism(name, budget)
-    target = _imported(name) if ":" in name else case(name)
+    target = _import_target(name) if ":" in name else case(name)
     pairs = target.pairs() if callable(getattr(target, "pairs", None)) else None
     return AuditTarget(target, pairs, budget, {"target": name})
 
@@ -96,7 +96,7 @@ def failing(name: str) -> Iterator[None]:
         ) from error
 
 
-def _imported(spec: str) -> Any:
+def _import_target(spec: str) -> Any:
     """An object of a module that is installed or lies in the working directory, as
     `python -m` would find it."""
     here = str(Path.cwd())
@@ -135,7 +135,7 @@ class QueryOptions:
         )
 
     def target_of(self) -> AuditTarget:
-        """In the fast form where there is one."""
+        """The target, in the fast form where there is one."""
         endpoint = self.endpoint()
         fast = not endpoint.plan.settles
         subject = endpoint.measured if fast else endpoint
@@ -209,18 +209,18 @@ def from_scores(
 # ------------------------------------------------------------------------------------------------ again
 
 
-def again(options: Mapping[str, Any], name: str) -> AuditTarget:
+def restore_target(options: Mapping[str, Any], name: str) -> AuditTarget:
     """The target of a saved finding."""
     if "tables" in options:
         field_names = {field.name for field in fields(QueryOptions)}
         return QueryOptions(
-            **{key: _plain(value) for key, value in options.items() if key in field_names}
+            **{key: _to_tuple(value) for key, value in options.items() if key in field_names}
         ).target_of()
     budget = Budget(options["epsilon"], options["delta"]) if "epsilon" in options else None
-    return named(str(options.get("target", name)), budget)
+    return find_target(str(options.get("target", name)), budget)
 
 
-def _plain(value: Any) -> Any:
+def _to_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 

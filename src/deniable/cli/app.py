@@ -107,8 +107,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(is_asked: bool) -> None:
+    if is_asked:
         typer.echo(f"deniable {VERSION}")
         raise typer.Exit
 

@@ -107,8 +107,8 @@ def reconstruct(
 
 def _reconstruction(
     naive: Learnt,
-    refused: Learnt,
-    paid: Learnt,
+    refusal: Learnt,
+    account_result: Learnt,
     people: int,
     queries: int,
     noise: float,
@@ -120,13 +120,13 @@ def _reconstruction(
         "expected": naive.facts.get("expected"),
         "seconds": naive.facts["seconds"],
     }
-    return facts | {"releases": [learnt.to_dict() for learnt in (naive, refused, paid)]}
+    return facts | {"releases": [learnt.to_dict() for learnt in (naive, refusal, account_result)]}
 
 
 def _draw_reconstruction(
     path: Path,
     naive: Learnt,
-    paid: Sequence[Learnt],
+    account_results: Sequence[Learnt],
     method: SolvingMethod,
     people: int,
     queries: int,
@@ -144,7 +144,7 @@ def _draw_reconstruction(
         (grid, [expected_share(c, ratio) for c in grid]),
         [(result.facts["noise"], result.share) for result in results],
         (naive.facts["noise"], naive.share),
-        {result.release: result.share for result in paid},
+        {result.release: result.share for result in account_results},
         title=f"Share of secret bits found from {ratio:g} counts per person, by their noise",
         path=path,
     )
@@ -154,7 +154,7 @@ def _draw_theorem(path: Path, people: int, seed: int) -> None:
     errors = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
     attempts = rebuilding.exhaustive_errors(people, errors, seed=seed)
     wrong = {
-        name: [attempt.wrong for attempt in attempts if attempt.curator == name]
+        name: [attempt.wrong_bits for attempt in attempts if attempt.curator == name]
         for name in ("random", "misleading")
     }
     title = f"Wrong bits after all 2^{people} subsets were asked and all 2^{people} tables tried"
@@ -187,7 +187,7 @@ def difference(
         "bits",
         json,
         plot,
-        protected=2,
+        protected_count=2,
     )
 
 
@@ -331,50 +331,54 @@ def attribute_(
         _by_group(results)
 
 
-def _by_group(found: Sequence[Learnt]) -> None:
+def _by_group(results: Sequence[Learnt]) -> None:
     """For each group the share of the people a model was made from, and that of strangers."""
-    pairs = [(result.facts["by_group"], result.facts["strangers_by_group"]) for result in found]
+    pairs = [(result.facts["by_group"], result.facts["strangers_by_group"]) for result in results]
     rows = [
         (group, *(f"{percent(own[group])} / {percent(strange.get(group, 0.0))}" for own, strange in pairs))
         for group in pairs[0][0]
     ]
     show.say("")
     show.heading("By group: right for its own people / for strangers")
-    show.table((found[0].facts["group"], "memorises", "exact counts", "account"), rows, right=(1, 2, 3))
+    show.table((results[0].facts["group"], "memorises", "exact counts", "account"), rows, right=(1, 2, 3))
 
 
 def _tell(
-    found: Sequence[Learnt],
+    results: Sequence[Learnt],
     title: str,
     secrets: str,
     json: bool,
     plot: Path | None,
     *,
     extra: Sequence[Learnt] = (),
-    protected: int = 1,
+    protected_count: int = 1,
 ) -> None:
     """Print what each release gave away; the last ones are protected and read out, and so is the worst of the
     others."""
     if plot is not None:
         columns = (
-            [learnt.release for learnt in found],
-            [learnt.share for learnt in found],
-            [learnt.chance for learnt in found],
+            [learnt.release for learnt in results],
+            [learnt.share for learnt in results],
+            [learnt.chance for learnt in results],
         )
         picture.releases(
-            *columns, title=_drawn(title, secrets), secrets=secrets, protected=protected, path=plot
+            *columns,
+            title=_picture_title(title, secrets),
+            secrets=secrets,
+            protected_count=protected_count,
+            path=plot,
         )
     if json:
-        show.as_json({"releases": [learnt.to_dict() for learnt in (*extra, *found)]})
+        show.as_json({"releases": [learnt.to_dict() for learnt in (*extra, *results)]})
         return
     show.heading(title)
-    _table(found)
-    worst = max(found[:-protected], key=lambda learnt: learnt.share - learnt.chance)
-    show.say("", worst.reading, *(learnt.reading for learnt in found[-protected:]))
+    _table(results)
+    worst = max(results[:-protected_count], key=lambda learnt: learnt.share - learnt.chance)
+    show.say("", worst.reading, *(learnt.reading for learnt in results[-protected_count:]))
     _say_where(plot)
 
 
-def _drawn(title: str, secrets: str) -> str:
+def _picture_title(title: str, secrets: str) -> str:
     """What a picture of releases shows, above what the attack is about."""
     return f"{secrets.capitalize()} learnt from each release\n{title}"
 
@@ -384,9 +388,14 @@ def _say_where(plot: Path | None) -> None:
         show.say(f"Picture: {plot}")
 
 
-def _table(found: Sequence[Learnt]) -> None:
+def _table(results: Sequence[Learnt]) -> None:
     rows = [
-        (result.release, f"{result.right:,} of {result.of:,}", percent(result.share), percent(result.chance))
-        for result in found
+        (
+            result.release,
+            f"{result.right:,} of {result.total:,}",
+            percent(result.share),
+            percent(result.chance),
+        )
+        for result in results
     ]
     show.table(("release", "learnt", "share", "by chance"), rows, right=(1, 2, 3), best=len(rows) - 1)

@@ -50,7 +50,7 @@ def column(
             name: [(each.epsilon, each.advantage, each.reach) for each in part]
             for name, part in (
                 ("a model that memorises", comparison.memorising),
-                ("a model that cannot", comparison.small),
+                ("a model that cannot", comparison.small_learners),
                 ("strangers, the column as it is", comparison.strangers),
             )
         }
@@ -66,7 +66,9 @@ def column(
             numbers.up(a.bound, 3),
             *(f"{each.advantage:.2f} ± {each.reach:.2f}" for each in (a, b, c)),
         )
-        for a, b, c in zip(comparison.memorising, comparison.small, comparison.strangers, strict=True)
+        for a, b, c in zip(
+            comparison.memorising, comparison.small_learners, comparison.strangers, strict=True
+        )
     ]
     head = ("ε", "most allowed", "memorises", "cannot memorise", "strangers, as it is")
     show.table(head, rows, right=(0, 1, 2, 3, 4))

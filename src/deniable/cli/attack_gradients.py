@@ -62,13 +62,13 @@ def gradients(
     from deniable.attack import gradients as inversion
 
     victims = inversion.victims(data, images, seed=seed)
-    results = inversion.compare(victims, epsilon=epsilon, searched=min(searched, images), watch=_watch)
+    results = inversion.compare(victims, epsilon=epsilon, search_images=min(searched, images), watch=_watch)
     findings = _audits(victims, epsilon)
     if plot is not None:
         rows = {"true": victims.images} | {
             f"{result.release},\n{result.attack}": result.images for result in results
         }
-        faces.beside(rows, victims.shape, title="Images in updates", path=plot)
+        faces.side_by_side(rows, victims.shape, title="Images in updates", path=plot)
     baseline = inversion.baseline(victims)
     if json:
         releases = [result.learnt(baseline).to_dict() for result in results]

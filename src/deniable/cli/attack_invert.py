@@ -61,7 +61,7 @@ def invert(
     solutions = stationary.compare(album, epsilon=epsilon, seed=seed, watch=_watch)
     if plot is not None:
         title = f"What models show of {album.people} of the {data}"
-        faces.beside(_rows(album, inversions, solutions), album.shape, title=title, path=plot)
+        faces.side_by_side(_rows(album, inversions, solutions), album.shape, title=title, path=plot)
     releases = [*(result.learnt() for result in inversions), *(result.learnt() for result in solutions)]
     if json:
         show.as_json(
@@ -98,7 +98,7 @@ def _line(result: InvertedImages, people: int) -> tuple[str, ...]:
         result.model,
         result.attack,
         percent(result.accuracy),
-        f"{result.recognised.sum()} of {people}",
+        f"{result.hits.sum()} of {people}",
         f"{result.nearest_own.mean():.2f}",
         f"{result.nearest_other.mean():.2f}",
         f"{result.to_mean.mean():.2f}",

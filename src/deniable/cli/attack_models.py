@@ -103,8 +103,8 @@ def membership(
             measurement.name.split(",")[0],
             name,
             f"{c.area:.3f} ± {c.area_reach:.3f}",
-            percent(c.at(0.01)),
-            percent(c.at(0.001)),
+            percent(c.power_at(0.01)),
+            percent(c.power_at(0.001)),
             f"{c.advantage:.3f}",
         )
         for measurement in measurements
@@ -162,7 +162,7 @@ def memorize(
         memory.exposures(
             _counts(copies),
             bars,
-            most=digits * math.log2(10),
+            ceiling=digits * math.log2(10),
             title="Secrets in a character model",
             path=plot,
         )
@@ -178,9 +178,9 @@ def memorize(
             str(result.canary.copies),
             f"{result.rank:,}",
             f"{result.exposure:.1f}",
-            f"{result.sampled:.1f}",
-            f"{result.extrapolated:.1f}",
-            "yes" if result.extracted else "",
+            f"{result.sample_bits:.1f}",
+            f"{result.law_bits:.1f}",
+            "yes" if result.is_extracted else "",
         )
         for name, exposures in comparison.items()
         for result in exposures
@@ -207,7 +207,7 @@ def watch(steps: Iterable[int], words: str) -> Iterable[int]:
     return show.progress(list(steps), words)
 
 
-def need_learn(what: str) -> None:
+def need_learn(purpose: str) -> None:
     missing = [name for name in ("torch", "sklearn") if find_spec(name) is None]
     if missing:
-        raise extras.missing(f"{what} needs {' and '.join(missing)}", "learn")
+        raise extras.missing(f"{purpose} needs {' and '.join(missing)}", "learn")

@@ -47,7 +47,7 @@ def poison(
     title = f"One of {items:,} items, {percent(liars)} of {users:,} people lie for it, ε = {epsilon:g}"
     if plot is not None:
         bars = {each.protocol: (each.honest, each.lied, each.consistent) for each in results}
-        picture.poisoned(bars, results[0].truth, title=title, path=plot)
+        picture.poisoning(bars, results[0].truth, title=title, path=plot)
     if json:
         show.as_json({"least": least, "protocols": [each.to_dict() for each in results]})
         return

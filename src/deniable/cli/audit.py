@@ -31,14 +31,14 @@ from deniable.audit.system import plan
 from deniable.audit.system_options import SystemOptions
 from deniable.audit.target_options import (
     AuditTarget,
-    again,
     failing,
+    find_target,
     from_scores,
     is_query,
     is_scores,
-    named,
     query_target,
     read_pairs,
+    restore_target,
 )
 from deniable.cli import outputs, show
 from deniable.cli.door import door
@@ -230,7 +230,7 @@ def audit(
     if epsilon is not None:
         budget = Budget(epsilon, delta)
     asks = SystemOptions(command, url, sql, target, data, method, json_path, rate, resume, fresh, copies)
-    subject = Subject.of(target, elsewhere=asks.given)
+    subject = Subject.from_target(target, elsewhere=asks.is_given)
     outputs.check(plot, save, report)
     _check_effort(seconds, samples)
     _check_about(
@@ -256,8 +256,8 @@ def audit(
         Subject.QUERY: lambda: _query(
             query_target(text, epsilon, delta, tables, unit, name, schema, bounds, keys), options
         ),
-        Subject.MECHANISM: lambda: _attacked(named(text, budget), text, pairs, unit, options),
-        Subject.NOTHING: _nothing,
+        Subject.MECHANISM: lambda: _attack_target(find_target(text, budget), text, pairs, unit, options),
+        Subject.NOTHING: _refuse_nothing,
     }
     if replay_file is not None:
         ways[subject] = partial(_replay, replay_file, seed)
@@ -267,7 +267,7 @@ def audit(
         show.as_json({**_jsonable(finding), "exit_code": finding.exit_code})
     else:
         show.say(*str(finding).split("\n"), *_next_steps(finding, save, resume))
-        show.written(picture=plot, finding=save, report=report)
+        show.say_files(picture=plot, finding=save, report=report)
     raise typer.Exit(finding.exit_code)
 
 
@@ -299,8 +299,8 @@ class Subject(Enum):
     NOTHING = auto()
 
     @classmethod
-    def of(cls, target: str | None, *, elsewhere: bool) -> Subject:
-        """As the argument says, unless options name a system that is attacked from outside."""
+    def from_target(cls, target: str | None, *, elsewhere: bool) -> Subject:
+        """The subject that the argument names, unless options name a system that is attacked from outside."""
         if elsewhere:
             return cls.SYSTEM
         if target is None:
@@ -358,7 +358,7 @@ def _jsonable(finding: Finding) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------ targets
 
 
-def _nothing() -> NoReturn:
+def _refuse_nothing() -> NoReturn:
     raise InvalidParameter("Expected a target to audit, or --replay with the file of a finding.")
 
 
@@ -373,10 +373,10 @@ def _tell_first(sentence: str) -> None:
 
 
 def _query(target: AuditTarget, options: dict[str, Any]) -> Finding:
-    return _attacked(target, target.of.name, None, None, options)
+    return _attack_target(target, target.subject.name, None, None, options)
 
 
-def _attacked(
+def _attack_target(
     target: AuditTarget, name: str, pairs: Path | None, unit: str | None, options: dict[str, Any]
 ) -> Finding:
     neighbours = target.pairs
@@ -387,7 +387,7 @@ def _attacked(
         privacy_unit = Unit.parse(unit)
     with _bar(name) as tell, failing(name):
         finding = attack(
-            target.of, neighbours, target.claim, unit=privacy_unit, name=name, progress=tell, **options
+            target.subject, neighbours, target.claim, unit=privacy_unit, name=name, progress=tell, **options
         )
     return replace(finding, options={**(finding.options or {}), **target.options})
 
@@ -396,7 +396,7 @@ def _read_finding(path: Path) -> Finding:
     return Finding.from_json(path.read_text(encoding="utf-8"))
 
 
-def _confirmed_by(finding: Finding) -> Finding | None:
+def _confirmed_finding(finding: Finding) -> Finding | None:
     """What stands for the finding of the run before, which this one confirmed."""
     options = finding.options or {}
     earlier = int(options.get(RUNS, 1)) - 1
@@ -422,7 +422,7 @@ def _replay(path: Path, seed: int | None) -> Finding:
             finding.confidence,
             options.get("seed", 0),
             options.get("family"),
-            _confirmed_by(finding),
+            _confirmed_finding(finding),
         )
     with _bar(finding.target) as tell, failing(finding.target):
         second = replay(finding, _target_of(finding, options), seed=seed, progress=tell)
@@ -437,7 +437,7 @@ def _target_of(finding: Finding, options: Mapping[str, Any]) -> Any:
     """What a saved finding is about, built again."""
     if "system" in options:
         return SystemOptions(**options["system"]).target()
-    return again(options, finding.target).of
+    return restore_target(options, finding.target).subject
 
 
 def _show_plan(claim: Budget | None, confidence: float, json: bool) -> None:
@@ -475,8 +475,8 @@ def _bench(options: dict[str, Any], plot: Path | None, json: bool) -> NoReturn:
         with _bar(f"{i + 1}/{len(cases)} {target.name}") as tell:
             findings.append(attack(target, target.pairs(), progress=tell, **share))
     verdicts = list(zip(cases, findings, strict=True))
-    wrong = [case for case, finding in verdicts if case.broken != (finding.exit_code == 1)]
-    wrong.sort(key=lambda case: not case.broken)
+    wrong = [case for case, finding in verdicts if case.is_broken != (finding.exit_code == 1)]
+    wrong.sort(key=lambda case: not case.is_broken)
     if plot is not None:
         plots.ladder(findings, plot)
     if json:
@@ -484,31 +484,33 @@ def _bench(options: dict[str, Any], plot: Path | None, json: bool) -> NoReturn:
     else:
         rows = [(finding.target, *_figures(case.true_epsilon, finding)) for case, finding in verdicts]
         show.table(("case", "claimed ε", "true ε", "certified ε ≥", "verdict"), rows, right=(1, 2, 3))
-        show.say("", *_judged(wrong), f"All bounds hold together with confidence {together:g}.")
+        show.say("", *_judge_cases(wrong), f"All bounds hold together with confidence {together:g}.")
     raise typer.Exit(int(bool(wrong)))
 
 
-def _judged(wrong: Sequence[Case]) -> Iterator[str]:
-    if not wrong:
+def _judge_cases(cases: Sequence[Case]) -> Iterator[str]:
+    if not cases:
         yield "Every verdict is right."
-    misses = [case.name for case in wrong if case.broken]
-    accusations = [case.name for case in wrong if not case.broken]
+    misses = [case.name for case in cases if case.is_broken]
+    accusations = [case.name for case in cases if not case.is_broken]
     if misses:
         yield f"Not found: {', '.join(misses)}. More --time finds more."
     if accusations:
         yield f"Accused, though sound: {', '.join(accusations)}."
 
 
-def _figures(true: float, found: Finding) -> tuple[str, str, str, str]:
-    verdict = str(found.verdict)
-    if found.support_differs:
+def _figures(true: float, finding: Finding) -> tuple[str, str, str, str]:
+    verdict = str(finding.verdict)
+    if finding.support_differs:
         verdict += ", support differs"
-    return numbers.up(float(found.claim.epsilon)), numbers.up(true), numbers.down(found.epsilon), verdict
+    return numbers.up(float(finding.claim.epsilon)), numbers.up(true), numbers.down(finding.epsilon), verdict
 
 
-def _line(found: Finding) -> dict[str, Any]:
+def _line(finding: Finding) -> dict[str, Any]:
     keep = ("verdict", "target", "epsilon", "delta", "confidence", "detectable", "samples", "support_differs")
-    return {k: v for k, v in _jsonable(found).items() if k in keep} | {"claimed": float(found.claim.epsilon)}
+    return {k: v for k, v in _jsonable(finding).items() if k in keep} | {
+        "claimed": float(finding.claim.epsilon)
+    }
 
 
 @contextmanager

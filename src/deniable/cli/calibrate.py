@@ -52,13 +52,13 @@ def calibrate(
 
     How many steps? [bold]deniable calibrate --epsilon 3 --delta 1e-5 --rate .01 --noise 2[/]
     """
-    unknown = _unknown(noise, rate, steps)
+    unknown = _find_unknown(noise, rate, steps)
     if rate is None:
         rate = 1.0
     if steps is None:
         steps = 1
     start = noisy_run(noise or 1.0, rate, steps, mechanism, scheme, replace)
-    run = start.solved(unknown, target, delta)
+    run = start.solve(unknown, target, delta)
     bound = epsilon(run.loss, delta)
     values = {"noise": run.noise, "rate": run.rate, "steps": run.steps}
     if json:
@@ -78,7 +78,7 @@ def calibrate(
     )
 
 
-def _unknown(noise: float | None, rate: float | None, steps: int | None) -> Unknown:
+def _find_unknown(noise: float | None, rate: float | None, steps: int | None) -> Unknown:
     """The one number to solve for: the noise if it was left out, else the one of rate and steps that was."""
     if noise is None:
         return Unknown.NOISE

@@ -71,7 +71,7 @@ def certify(
 
 
 def _loss(text: str | None, run: Callable[[], NoisyRun]) -> Loss:
-    """As --loss says it, or that of the run the other options describe."""
+    """The loss that --loss says, or that of the run the other options describe."""
     if text:
         return Loss.from_json(text)
     return run().loss

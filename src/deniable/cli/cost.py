@@ -80,7 +80,7 @@ def cost(
     show.say(f"Protected: {unit}. δ = {number(delta)}.", "")
     _table(methods)
     show.say("", _verdict(bracket))
-    show.written(picture=picture)
+    show.say_files(picture=picture)
 
 
 def _json(

@@ -79,7 +79,7 @@ def doctor(
         show.table(
             ("", "what", "state"),
             [(MARKS[check.ok], check.name, check.state) for check in checks],
-            fixed=(1,),
+            fixed_columns=(1,),
         )
         advice = [f"{check.name}: {check.advice}" for check in checks if check.advice]
         show.say("", "What to do:" if advice else "Nothing to do.")

@@ -41,7 +41,7 @@ def door(command: Callable[P, R]) -> Callable[P, R]:
     """
 
     @functools.wraps(command)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+    def run_guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
         except Stopped as stop:
@@ -58,7 +58,7 @@ def door(command: Callable[P, R]) -> Callable[P, R]:
                 raise
             refuse(f"{error.filename}: {error.strerror}.")
 
-    return guarded
+    return run_guarded
 
 
 def refuse(sentence: str, code: int = BAD_INPUT) -> NoReturn:

@@ -124,7 +124,7 @@ def federate(
         training.check_writable(out)
         release = paying.run(run, rows, delta=delta, description="deniable federate")
         head = paying.certificate(release, delta=delta).head
-    assumptions = (*run.assumptions, *settings.simulated)
+    assumptions = (*run.assumptions, *settings.simulation_notes)
     certificate = accounting.certify(run.loss, run.unit, delta, assumptions=assumptions, head=head)
     table.save(release.value.model, out)
     (out / "certificate.json").write_text(certificate.to_json(), encoding="utf-8")
@@ -179,7 +179,7 @@ class Wanted:
         return Unit.client(zero_out=self.place is not option.Place.SERVER)
 
     @property
-    def simulated(self) -> tuple[str, ...]:
+    def simulation_notes(self) -> tuple[str, ...]:
         """What to say where the certificate speaks of a server that was not there."""
         return () if self.place is option.Place.SERVER else (SIMULATED,)
 
@@ -232,14 +232,14 @@ def _federated() -> Any:
 
 
 def _tell(
-    run: FedAvg, wanted: Wanted, certificate: Certificate, out: Path, scores: list[float], json: bool
+    run: FedAvg, settings: Wanted, certificate: Certificate, path: Path, scores: list[float], json: bool
 ) -> None:
-    views = _views(run, wanted.place, certificate.delta)
+    views = _views(run, settings.place, certificate.delta)
     facts = {
         "epsilon": certificate.bound.upper,
         "delta": certificate.delta,
         "unit": str(run.unit),
-        "noise": wanted.place.value,
+        "noise": settings.place.value,
         "noise_multiplier": run.multiplier,
         "epsilon_against": views,
         "rounds": run.rounds,
@@ -249,7 +249,7 @@ def _tell(
         "coins": float(run.coins),
         "least": getattr(run.noise, "least", None),
         "simulated": True,
-        "out": out,
+        "out": path,
         "accuracy_on_public_rows": scores[-1] if scores else None,
     }
     if json:
@@ -261,9 +261,9 @@ def _tell(
     show.say(
         f"{run.rounds:,} rounds of about {run.drawing_rate * run.cohorts.clients:g} clients, noise "
         "multiplier "
-        f"{run.multiplier:.4g}, added by the {ADDED_BY[wanted.place]}.",
-        TRUST[wanted.place],
-        *wanted.simulated,
+        f"{run.multiplier:.4g}, added by the {ADDED_BY[settings.place]}.",
+        TRUST[settings.place],
+        *settings.simulation_notes,
     )
     if len(views) > 1:
         show.say(
@@ -271,7 +271,9 @@ def _tell(
             f"those who see models only, too: ε ≤ {numbers.up(views['models'])}, since the noise of clients "
             "tells how many they were."
         )
-    show.say(f"Model: {out / 'model.pt'} (described in model.json). Certificate: {out / 'certificate.json'}.")
+    show.say(
+        f"Model: {path / 'model.pt'} (described in model.json). Certificate: {path / 'certificate.json'}."
+    )
     if scores:
         show.say(f"Accuracy on the public rows: {100 * scores[-1]:.1f} %.")
 

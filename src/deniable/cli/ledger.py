@@ -135,7 +135,7 @@ def list_(ledger: Url = DEFAULT, key: KeyFile = None, json: Json = False) -> Non
 
     [bold]deniable ledger list[/]
     """
-    with _opened(ledger, key) as book:
+    with _open_ledger(ledger, key) as book:
         accounts = book.accounts()
         if json:
             show.as_json({"accounts": [words.facts(account) for account in accounts]})
@@ -154,7 +154,7 @@ def show_(account: Name, ledger: Url = DEFAULT, key: KeyFile = None, json: Json 
 
     [bold]deniable ledger show visits[/]
     """
-    with _opened(ledger, key) as book:
+    with _open_ledger(ledger, key) as book:
         words.tell(book.account(account), json)
 
 
@@ -173,7 +173,7 @@ def history(
 
     [bold]deniable ledger history visits --last 5[/]
     """
-    with _opened(ledger, key) as book:
+    with _open_ledger(ledger, key) as book:
         entries = book.history() if account is None else book.account(account).history()
         selection = entries
         if last:
@@ -205,7 +205,7 @@ def freeze(
 
     [bold]deniable ledger freeze visits --note "A file may be damaged."[/]
     """
-    with _opened(ledger, key) as book:
+    with _open_ledger(ledger, key) as book:
         ledger_account = book.account(account)
         ledger_account.freeze(note)
         words.tell(ledger_account, json)
@@ -223,7 +223,7 @@ def unfreeze(
 
     [bold]deniable ledger unfreeze visits --note "Restored the file from the backup."[/]
     """
-    with _opened(ledger, key) as book:
+    with _open_ledger(ledger, key) as book:
         ledger_account = book.account(account)
         ledger_account.unfreeze(note)
         words.tell(ledger_account, json)
@@ -247,7 +247,7 @@ def raise_(
 
     [bold]deniable ledger raise visits --epsilon 4[/]
     """
-    with _opened(ledger, key) as book:
+    with _open_ledger(ledger, key) as book:
         ledger_account = book.account(account)
         limit = replace(ledger_account.limit, epsilon=numbers.integral(epsilon))
         if delta is not None:
@@ -270,7 +270,7 @@ def close(
 
     [bold]deniable ledger close visits[/]
     """
-    with _opened(ledger, key) as book:
+    with _open_ledger(ledger, key) as book:
         ledger_account = book.account(account)
         ledger_account.close(owner=owner)
         words.tell(ledger_account, json)
@@ -299,7 +299,7 @@ def forget(
 
     [bold]deniable ledger forget visits --declared 10[/]
     """
-    with _opened(ledger, key) as book:
+    with _open_ledger(ledger, key) as book:
         outcome = book.account(account).forget(None, declared=declared, units=units, owner=owner)
     if json:
         show.as_json(outcome.to_dict())
@@ -320,7 +320,7 @@ def versions(
 
     [bold]deniable ledger versions visits[/]
     """
-    with _opened(ledger, key) as book:
+    with _open_ledger(ledger, key) as book:
         ledger_account = book.account(account, analyst=owner)
         by_version, still_held = ledger_account.versions(), ledger_account.still_held()
     if json:
@@ -354,7 +354,7 @@ def rename(
 
     [bold]deniable ledger rename visits stays[/]
     """
-    with _opened(ledger, key) as book:
+    with _open_ledger(ledger, key) as book:
         words.tell(book.rename(account, name, owner=owner), json)
 
 
@@ -374,7 +374,7 @@ def clock(
 
     [bold]deniable ledger clock --accept "The server's clock was a year ahead on Monday."[/]
     """
-    with _opened(ledger, key) as book:
+    with _open_ledger(ledger, key) as book:
         book.accept_clock(accept, owner=owner)
         entry = book.history()[-1]
     if json:
@@ -390,7 +390,7 @@ def head(ledger: Url = DEFAULT, key: KeyFile = None, json: Json = False) -> None
 
     [bold]deniable ledger head > head.txt[/]
     """
-    with _opened(ledger, key) as book:
+    with _open_ledger(ledger, key) as book:
         current_head = book.head()
     if json:
         show.as_json({"head": str(current_head), "count": current_head.count, "mac": current_head.mac})
@@ -412,7 +412,7 @@ def verify(
 
     [bold]deniable ledger verify --head "$(cat head.txt)"[/]
     """
-    with _opened(ledger, key) as book:
+    with _open_ledger(ledger, key) as book:
         verdict = book.verify(head)
     if json:
         show.as_json(
@@ -444,7 +444,7 @@ def export(
 
     [bold]deniable ledger export --format csv --out journal.csv[/]
     """
-    with _opened(ledger, key) as book, _target(out) as file:
+    with _open_ledger(ledger, key) as book, _target(out) as file:
         if json and out is None:
             format = Format.JSONL
         count = WRITERS[format](book.history(), file)
@@ -458,15 +458,15 @@ def export(
 
 
 @contextmanager
-def _opened(url: str, key: Path | None) -> Iterator[Ledger]:
+def _open_ledger(url: str, key: Path | None) -> Iterator[Ledger]:
     with Ledger.open(url, key=key, create=False) as ledger:
         yield ledger
 
 
 @contextmanager
-def _target(out: Path | None) -> Iterator[TextIO]:
-    if out is None:
+def _target(path: Path | None) -> Iterator[TextIO]:
+    if path is None:
         yield sys.stdout
         return
-    with out.open("w", encoding="utf-8", newline="") as file:
+    with path.open("w", encoding="utf-8", newline="") as file:
         yield file

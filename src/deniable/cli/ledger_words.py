@@ -63,7 +63,7 @@ def bar(share: float) -> str:
 
 
 def percent(share: float) -> str:
-    """In whole percent, rounded up.
+    """A share in whole percent, rounded up.
 
     >>> percent(0.0), percent(0.7501), percent(1.0)
     ('0 %', '76 %', '100 %')
@@ -88,15 +88,17 @@ def tell(account: Account, json: bool) -> None:
             "(Many small charges cost less together than their sum, so the bar is shorter than ε below.)"
         )
     show.say(f"Protects {account.unit}. Owner: {account.owner}.")
-    show.say(f"Spent: ε = {numbers.up(expenditure.epsilon)}{_at(expenditure.delta)} ({expenditure.method}).")
+    show.say(
+        f"Spent: ε = {numbers.up(expenditure.epsilon)}{_at_delta(expenditure.delta)} ({expenditure.method})."
+    )
     show.say(f"Left for one charge: {_left(account.remaining())}.")
     show.say(
         "A bound on the ε of all releases so far, valid at every moment: ε ≤ "
-        f"{numbers.up(running.epsilon)}{_at(running.delta)}."
+        f"{numbers.up(running.epsilon)}{_at_delta(running.delta)}."
     )
 
 
-def _at(delta: float) -> str:
+def _at_delta(delta: float) -> str:
     if delta:
         return f" at δ = {numbers.up(delta)}"
     return ""
@@ -130,7 +132,7 @@ def tell_in_lines(rows: Iterable[tuple[str, ...]]) -> None:
         if cost:
             line += f" · ε = {cost}"
         show.heading(line)
-        show.indented(what)
+        show.say_indented(what)
 
 
 def _cost(entry: Entry, limit: Budget | None) -> str:
@@ -143,8 +145,8 @@ def _cost(entry: Entry, limit: Budget | None) -> str:
         return "–"
 
 
-def tell_verdict(found: Verification) -> None:
-    if found.problems:
-        raise TamperedLedger(" ".join(found.problems))
-    show.heading(f"Good: {found.head.count:,} entries, every one as it was written.")
-    show.say(f"Head: {found.head}", *found.unseen)
+def tell_verdict(verification: Verification) -> None:
+    if verification.problems:
+        raise TamperedLedger(" ".join(verification.problems))
+    show.heading(f"Good: {verification.head.count:,} entries, every one as it was written.")
+    show.say(f"Head: {verification.head}", *verification.unseen)

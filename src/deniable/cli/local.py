@@ -94,17 +94,17 @@ def choose(
     )
 
 
-def _facts(name: str, epsilon: float, items: int, done: Simulation) -> dict[str, object]:
+def _facts(name: str, epsilon: float, items: int, simulation: Simulation) -> dict[str, object]:
     return {
         "protocol": name,
-        "client": type(done.client).__name__,
+        "client": type(simulation.client).__name__,
         "epsilon": epsilon,
-        "users": done.users,
+        "users": simulation.users,
         "items": items,
-        "report_bytes": done.client.size,
-        "mse": done.mse,
-        "mse_theory": done.mse_theory,
-        "reports_per_second": done.reports_per_second,
-        "encode_seconds": done.encode_seconds,
-        "add_seconds": done.add_seconds,
+        "report_bytes": simulation.client.size,
+        "mse": simulation.mse,
+        "mse_theory": simulation.mse_theory,
+        "reports_per_second": simulation.reports_per_second,
+        "encode_seconds": simulation.encode_seconds,
+        "add_seconds": simulation.add_seconds,
     }

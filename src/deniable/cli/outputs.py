@@ -10,9 +10,9 @@ from deniable.errors import InvalidParameter
 from deniable.plots import FORMATS
 
 
-def check(plot: Path | None, *others: Path | None) -> None:
+def check(plot: Path | None, *files: Path | None) -> None:
     """Refuse a folder that is not there, a picture in a form nobody can draw, and any without matplotlib."""
-    for file in filter(None, (plot, *others)):
+    for file in filter(None, (plot, *files)):
         if not file.parent.is_dir():
             raise InvalidParameter(f"{file}: there is no folder {file.parent}. Nothing was run.")
         if file.is_dir():

@@ -223,16 +223,16 @@ def _classes(network: Any, image: NDArray[Any], device: str) -> int:
 
 
 def _report(
-    answers: Sequence[Certified], given: Pictures, unit: float, radius: float | None, norm: Norm
+    answers: Sequence[Certified], inputs: Pictures, unit: float, radius: float | None, norm: Norm
 ) -> dict[str, Any]:
     radii = [answer.radius / unit for answer in answers]
-    right = _right(answers, given)
+    right = _right(answers, inputs)
     report: dict[str, Any] = {
         "images": len(answers),
         "abstained": sum(answer.abstained for answer in answers),
         "mean_radius": float(np.mean(np.where(right, radii, 0.0))),
         "samples": float(np.mean([answer.samples for answer in answers])),
-        "labels_known": given.labels is not None,
+        "labels_known": inputs.labels is not None,
         "answers": [
             {"label": a.label, "radius": r, "samples": a.samples} for a, r in zip(answers, radii, strict=True)
         ],
@@ -247,11 +247,11 @@ def _report(
     return report | {"accuracy": [[r, share] for r, share in _curve(np.array(radii), right, STEPS, norm)]}
 
 
-def _right(answers: Sequence[Certified], given: Pictures) -> NDArray[np.bool_]:
+def _right(answers: Sequence[Certified], inputs: Pictures) -> NDArray[np.bool_]:
     """Answers that are right, or, where labels are not known, answers at all."""
-    if given.labels is None:
+    if inputs.labels is None:
         return np.array([not answer.abstained for answer in answers])
-    return np.array([answer.label == label for answer, label in zip(answers, given.labels, strict=True)])
+    return np.array([answer.label == label for answer, label in zip(answers, inputs.labels, strict=True)])
 
 
 def _curve(
@@ -264,7 +264,7 @@ def _curve(
 
 def _say(
     report: dict[str, Any],
-    smoothed: Smoothed,
+    classifier: Smoothed,
     plan: Any,
     norm: Norm,
     certificates: Path | None,
@@ -273,7 +273,7 @@ def _say(
     total = report["images"]
     word = "certified accuracy" if report["labels_known"] else "answers certified (labels not known)"
     show.heading(
-        f"{total:,} pictures under {smoothed.noise}, radii in {norm.value}, α = {plan.alpha:g} for each"
+        f"{total:,} pictures under {classifier.noise}, radii in {norm.value}, α = {plan.alpha:g} for each"
     )
     if "radius" in report:
         share = report["certified"] / total
@@ -289,46 +289,46 @@ def _say(
         show.table(("radius", word), rows, right=(0, 1))
         show.say("", f"Mean radius, 0 where wrong: {numbers.down(report['mean_radius'])}.")
     show.say(f"Abstained: {report['abstained']:,}. Noisy copies a picture: {report['samples']:,.0f}.")
-    show.written(certificates=certificates)
+    show.say_files(certificates=certificates)
     if plot is not None:
-        show.say(f"Pictures: {plot} and {_beside(plot)}")
+        show.say(f"Pictures: {plot} and {_noise_path(plot)}")
 
 
-def _write(folder: Path, smoothed: Smoothed, images: NDArray[Any], answers: Sequence[Certified]) -> None:
+def _write(folder: Path, classifier: Smoothed, images: NDArray[Any], answers: Sequence[Certified]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for i, (image, answer) in enumerate(zip(images, answers, strict=True)):
         if answer.radius > 0:
-            text = smoothed.certificate(image, answer).to_json()
+            text = classifier.certificate(image, answer).to_json()
             (folder / f"{i:05d}.json").write_text(text, encoding="utf-8")
 
 
-def _beside(plot: Path) -> Path:
+def _noise_path(plot: Path) -> Path:
     return plot.with_name(f"{plot.stem}-noise{plot.suffix}")
 
 
 def _draw(
-    plot: Path, smoothed: Smoothed, given: Pictures, answers: Sequence[Certified], unit: float, norm: Norm
+    plot: Path, classifier: Smoothed, inputs: Pictures, answers: Sequence[Certified], unit: float, norm: Norm
 ) -> None:
     from deniable.smooth.draws import noisy_copies
 
-    radii, right = np.array([answer.radius / unit for answer in answers]), _right(answers, given)
+    radii, right = np.array([answer.radius / unit for answer in answers]), _right(answers, inputs)
     curve = [(r, 100 * share) for r, share in _curve(radii, right, 400, norm)]
     curve.append((curve[-1][0] + 1e-9, 0.0))  # beyond the largest radius nothing is certified
     pictures.certified_accuracy(
         {f"{len(answers):,} pictures": curve},
-        title=f"Certified under {smoothed.noise}",
+        title=f"Certified under {classifier.noise}",
         norm=norm.value,
         path=plot,
-        abstained=float(np.mean([answer.abstained for answer in answers])),
+        abstention=float(np.mean([answer.abstained for answer in answers])),
     )
-    examples = given.images[:8]
+    examples = inputs.images[:8]
     if _square(examples[0]) is not None:
-        noisy = [noisy_copies(smoothed.noise, image, smoothed.rng)(1)[0] for image in examples]
+        noisy = [noisy_copies(classifier.noise, image, classifier.rng)(1)[0] for image in examples]
         rows = {
             "as it is": [_square(image) for image in examples],
             "as seen": [_square(image) for image in noisy],
         }
-        pictures.noisy_pictures(rows, title=str(smoothed.noise), path=_beside(plot))
+        pictures.noisy_pictures(rows, title=str(classifier.noise), path=_noise_path(plot))
 
 
 def _square(image: NDArray[Any]) -> NDArray[Any] | None:

@@ -124,7 +124,7 @@ def init(
 
 def _next(source: str, place: Path, table: TableInfo, *, has_types: bool) -> Iterator[str]:
     """What there is to do with a schema that was just written."""
-    is_beside = place == _beside(source)
+    is_beside = place == _default_place(source)
     use = "It is found there from now on"
     if not is_beside:
         use = f"Then `deniable query … --schema {place}`"
@@ -147,19 +147,19 @@ def _first_query(source: str, table: TableInfo) -> str:
     )
 
 
-def _beside(source: str) -> Path | None:
+def _default_place(source: str) -> Path | None:
     if "://" in source:
         return None
     return schema_place(Path(source))
 
 
-def _place(source: str, out: str | None) -> Path | None:
+def _place(source: str, target: str | None) -> Path | None:
     """Where the schema goes, None for the screen; a file that is there is never written over."""
-    if out == "-":
+    if target == "-":
         return None
-    place = _beside(source)
-    if out is not None:
-        place = Path(out)
+    place = _default_place(source)
+    if target is not None:
+        place = Path(target)
     if place is not None and place.exists():
         raise InvalidParameter(
             f"The file {place} exists already. Nothing was written; change it by hand, or name another with "

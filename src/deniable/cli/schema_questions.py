@@ -58,11 +58,11 @@ def likely_type(name: str) -> str:
     return next((kind for pattern, kind in LIKELY if pattern.search(words)), "text")
 
 
-def interview(table: TableInfo, typed: bool, ask: Ask, say: Say) -> TableInfo:
-    """The table as its owner describes it. `typed` says that its source knows the types of its columns."""
+def interview(table: TableInfo, has_types: bool, ask: Ask, say: Say) -> TableInfo:
+    """The table as its owner describes it. `has_types`: its source knows the types of its columns."""
     say(HEAD)
     unit = _unit(table, ask, say)
-    columns = [_column(column, column.name == unit, typed, ask, say) for column in table.columns]
+    columns = [_column(column, column.name == unit, has_types, ask, say) for column in table.columns]
     final_columns = tuple(column for column in columns if column is not None)
     if not final_columns:
         raise InvalidParameter(
@@ -74,7 +74,7 @@ def interview(table: TableInfo, typed: bool, ask: Ask, say: Say) -> TableInfo:
 def _unit(table: TableInfo, ask: Ask, say: Say) -> str | None:
     names = {column.name for column in table.columns}
 
-    def named(text: str) -> str | None:
+    def column_name(text: str) -> str | None:
         if text != "row" and text not in names:
             raise InvalidParameter(
                 f'There is no column "{text}". There are: {", ".join(sorted(names))}; or row.'
@@ -84,15 +84,15 @@ def _unit(table: TableInfo, ask: Ask, say: Say) -> str | None:
         return text
 
     question = "Who is protected: the column that names a person, or row"
-    return _answered(question, table.unit or likely_unit(table) or "row", named, ask, say)
+    return _ask_until_clear(question, table.unit or likely_unit(table) or "row", column_name, ask, say)
 
 
-def _column(column: ColumnInfo, is_unit: bool, typed: bool, ask: Ask, say: Say) -> ColumnInfo | None:
-    if not typed:
+def _column(column: ColumnInfo, is_unit: bool, has_types: bool, ask: Ask, say: Say) -> ColumnInfo | None:
+    if not has_types:
         suggestion = "text"
         if not is_unit:
-            suggestion = _stated(column) or likely_type(column.name)
-        column_type = _answered(f"{column.name}: type", suggestion, _type_or_none, ask, say)
+            suggestion = _stated_type(column) or likely_type(column.name)
+        column_type = _ask_until_clear(f"{column.name}: type", suggestion, _type_or_none, ask, say)
         if column_type is None:
             if is_unit:
                 say(f"{column.name} tells who is protected, so it stays, as text.")
@@ -102,13 +102,13 @@ def _column(column: ColumnInfo, is_unit: bool, typed: bool, ask: Ask, say: Say) 
     if is_unit:
         return column
     if column.type.kind in NUMBERS:
-        return _bounded(column, ask, say)
+        return _ask_bounds(column, ask, say)
     if column.type.kind is Kind.TEXT:
-        return _keyed(column, ask, say)
+        return _ask_keys(column, ask, say)
     return column
 
 
-def _stated(column: ColumnInfo) -> str | None:
+def _stated_type(column: ColumnInfo) -> str | None:
     """What an option has said already."""
     if column.type.kind is Kind.TEXT:
         return None
@@ -121,34 +121,34 @@ def _type_or_none(text: str) -> Type | None:
     return parse_type(text)
 
 
-def _bounded(column: ColumnInfo, ask: Ask, say: Say) -> ColumnInfo:
+def _ask_bounds(column: ColumnInfo, ask: Ask, say: Say) -> ColumnInfo:
     if column.lower is not None:
         return column
 
     def bounds(text: str) -> ColumnInfo:
         if not text:
             return column
-        return _with(column, bounds=text)
+        return _describe_column(column, bounds=text)
 
     question = f"{column.name}: bounds LOW:HIGH, known without the data (Enter: none)"
-    return _answered(question, "", bounds, ask, say)
+    return _ask_until_clear(question, "", bounds, ask, say)
 
 
-def _keyed(column: ColumnInfo, ask: Ask, say: Say) -> ColumnInfo:
+def _ask_keys(column: ColumnInfo, ask: Ask, say: Say) -> ColumnInfo:
     if column.keys is not None:
         return column
 
     def keys(text: str) -> ColumnInfo:
         if not text:
             return column
-        return _with(column, keys=text)
+        return _describe_column(column, keys=text)
 
     question = f"{column.name}: public values A,B,…, known without the data (Enter: private)"
-    return _answered(question, "", keys, ask, say)
+    return _ask_until_clear(question, "", keys, ask, say)
 
 
-def _with(column: ColumnInfo, bounds: str = "", keys: str = "") -> ColumnInfo:
-    """By the same rules as the options --bounds and --keys."""
+def _describe_column(column: ColumnInfo, bounds: str = "", keys: str = "") -> ColumnInfo:
+    """The column as it was answered, by the same rules as the options --bounds and --keys."""
     alone = Schema((TableInfo("t", (replace(column, name="c"),)),))
     limits = {}
     if bounds:
@@ -159,7 +159,7 @@ def _with(column: ColumnInfo, bounds: str = "", keys: str = "") -> ColumnInfo:
     return replace(described(alone, {}, limits, values).tables[0].columns[0], name=column.name)
 
 
-def _answered(
+def _ask_until_clear(
     question: str, suggestion: str, read: Callable[[str], Answered], ask: Ask, say: Say
 ) -> Answered:
     """What the answer means; a question whose answer means nothing is asked again."""

@@ -29,7 +29,7 @@ def say(*lines: str) -> None:
         console().print(line)
 
 
-def written(**files: Path | None) -> None:
+def say_files(**files: Path | None) -> None:
     """Name the files that were written, each with what it holds; those nobody asked for are left out."""
     say(*(f"{what.capitalize()}: {file}" for what, file in files.items() if file is not None))
 
@@ -46,7 +46,7 @@ def heading(line: str) -> None:
     console().print(line, style="bold")
 
 
-def indented(line: str) -> None:
+def say_indented(line: str) -> None:
     """Print what belongs to the line above, wrapped."""
     console().print(Padding(line, (0, 0, 0, 3)))
 
@@ -61,15 +61,14 @@ def table(
     rows: Iterable[Sequence[object]],
     *,
     right: Sequence[int] = (),
-    fixed: Sequence[int] = (),
+    fixed_columns: Sequence[int] = (),
     best: int | None = None,
 ) -> None:
-    """A table without walls; the columns `right` are numbers, those in `fixed` never wrap, row `best` stands
-    out."""
+    """A table without walls: columns `right` are numbers, `fixed_columns` never wrap, `best` stands out."""
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
     cells = [[str(cell) for cell in row] for row in rows]
     for i, name in enumerate(columns):
-        firm = i in right or i in fixed
+        firm = i in right or i in fixed_columns
         # Numbers stay whole on a narrow screen: their heading wraps instead.
         width = None
         if firm:

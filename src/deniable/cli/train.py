@@ -87,21 +87,21 @@ def train(
 def _tell(
     run: TableTraining,
     certificate: Certificate,
-    out: Path,
+    path: Path,
     right: float | None,
-    usable: Usable | None,
+    trust: Usable | None,
     json: bool,
 ) -> None:
     rows, sentences = None, []
-    if usable is not None:
-        rows, sentences = usable.rows, [f"{usable}, as released with noise."]
+    if trust is not None:
+        rows, sentences = trust.rows, [f"{trust}, as released with noise."]
     facts = {
         "epsilon": certificate.bound.upper,
         "delta": certificate.delta,
         "noise_multiplier": run.mechanism.noise_multiplier,
         "steps": run.steps,
         "rate": run.rate,
-        "out": out,
+        "out": path,
         "accuracy_on_public_rows": right,
         "usable_rows_of_a_lot": rows,
     }
@@ -115,7 +115,7 @@ def _tell(
         f"{run.steps:,} steps on lots of {run.lot:g} rows, noise multiplier "
         f"{float(run.mechanism.noise_multiplier):.4g}.",
         *sentences,
-        f"Model: {out / 'model.pt'} (described in model.json). Certificate: {out / 'certificate.json'}.",
+        f"Model: {path / 'model.pt'} (described in model.json). Certificate: {path / 'certificate.json'}.",
     )
     if right is not None:
         show.say(f"Accuracy on the public rows: {100 * right:.1f} %.")

@@ -48,7 +48,7 @@ def fetch(remote: RemoteFile, folder: Path) -> None:
             spool.seek(0)
             content = spool.read() if remote.url.endswith(f"/{name}") else member(spool, name)
             check(content, checksum, name, remote.url)
-            _put(content, folder / name)
+            _write_file(content, folder / name)
 
 
 def check(content: bytes, checksum: str | None, name: str, url: str) -> None:
@@ -68,27 +68,27 @@ def member(archive: IO[bytes], name: str) -> bytes:
     if zipfile.is_zipfile(archive):
         archive.seek(0)
         with zipfile.ZipFile(archive) as zip_file:
-            return zip_file.read(_the_one(zip_file.namelist(), name))
+            return zip_file.read(_find_path(zip_file.namelist(), name))
     archive.seek(0)
     with tarfile.open(fileobj=archive) as tar:
-        file = tar.extractfile(_the_one([info.name for info in tar if info.isfile()], name))
+        file = tar.extractfile(_find_path([info.name for info in tar if info.isfile()], name))
         if file:
             return file.read()
         return b""
 
 
-def _the_one(paths: list[str], name: str) -> str:
+def _find_path(paths: list[str], name: str) -> str:
     matches = [path for path in paths if path == name or PurePosixPath(path).name == name]
     if not matches:
         raise DataError(f"The archive does not hold {name}. Nothing was kept of it.")
     return matches[0]
 
 
-def _download(url: str, into: IO[bytes]) -> None:
+def _download(url: str, file: IO[bytes]) -> None:
     request = urllib.request.Request(url, headers={"User-Agent": "deniable"})
     with urllib.request.urlopen(request, timeout=TIMEOUT) as answer, _bar(url, answer.length) as advance:
         while block := answer.read(BLOCK):
-            into.write(block)
+            file.write(block)
             advance(len(block))
 
 
@@ -110,7 +110,7 @@ def _bar(url: str, total: int | None) -> Iterator[_Advance]:
         yield _Advance(bar, total, url.rsplit("/", 1)[-1])
 
 
-def _put(content: bytes, path: Path) -> None:
+def _write_file(content: bytes, path: Path) -> None:
     """Whole or not at all, also when two processes load the same set."""
     handle, name = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(handle, "wb") as file:

@@ -29,17 +29,17 @@ class Ratings:
 
 
 def ratings(
-    users: int = 1000, items: int = 800, *, each: int = 30, days: int = 2000, seed: int = 0
+    users: int = 1000, items: int = 800, *, per_user: int = 30, days: int = 2000, seed: int = 0
 ) -> Ratings:
-    """About `each` ratings per user; item i is taken with weight 1/(i + 10), a long tail.
+    """About `per_user` ratings per user; item i is taken with weight 1/(i + 10), a long tail.
 
     >>> ratings(10, 50).stars.shape
     (10, 50)
     """
-    at_least(1, users=users, items=items, each=each, days=days)
+    at_least(1, users=users, items=items, per_user=per_user, days=days)
     rng = np.random.default_rng(seed)
     weights = 1 / (np.arange(items) + 10.0)
-    odds = np.minimum(each * weights / weights.sum(), 0.95)
+    odds = np.minimum(per_user * weights / weights.sum(), 0.95)
     mask = rng.random((users, items)) < odds
     stars = np.where(mask, rng.choice(np.arange(1, 6), (users, items), p=(0.05, 0.1, 0.25, 0.35, 0.25)), 0)
     when = np.where(mask, rng.integers(1, days + 1, (users, items)), 0)

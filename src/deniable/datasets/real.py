@@ -215,7 +215,7 @@ def load(name: str, folder: str | Path | None = None) -> Data:
                 continue
     if folder is not None:
         raise DataError(
-            f"Expected the files of {name} in {folder} or in its folder {name!r}. {_wanted(source)}"
+            f"Expected the files of {name} in {folder} or in its folder {name!r}. {_describe_files(source)}"
         )
     _fetch_all(name, source)
     return source.read(cache() / name)
@@ -244,10 +244,10 @@ def _fetch_all(name: str, source: ImageSource) -> None:
             raise DataError(
                 f"The data set {name} is not in ${VARIABLE} or the cache {cache()}, and could not be "
                 f"downloaded from {remote.url}: {cast(object, getattr(error, 'reason', error))}. Fetch it by "
-                f"other means, and give its folder or set {VARIABLE}. {_wanted(source)}"
+                f"other means, and give its folder or set {VARIABLE}. {_describe_files(source)}"
             ) from None
 
 
-def _wanted(source: ImageSource) -> str:
+def _describe_files(source: ImageSource) -> str:
     files = [file for remote in source.remotes for file in remote.files]
     return f"Its publisher's files are {', '.join(files)}."

@@ -32,7 +32,7 @@ from deniable.ledger.journal import Draft, Journal, Standings, acts
 from deniable.ledger.journal.chain import Head
 from deniable.ledger.journal.entries import Entry, EntryKind, Standing, Status, concerns
 from deniable.ledger.prices import Prices
-from deniable.ledger.refusal import why
+from deniable.ledger.refusal import explain_units
 from deniable.ledger.releases import Kept, LedgerView
 from deniable.ledger.session import Session, check_open
 from deniable.loss import Loss, Number, exact
@@ -92,7 +92,7 @@ class Account(Original):
         self.unit = path[0].unit
         self._unit_json = path[0].unit_json
         self._filter_json = path[0].filter_json
-        self._nothing = path[0].filter.nothing
+        self._zero_charge = path[0].filter.nothing
         self.just_made = False  # its first charge is under the limit it was made with, whoever was charged
         self._prices = Prices(self.unit, {standing.name: standing.filter for standing in path})
         self.before_charge: Callable[[], None] | None = None
@@ -113,17 +113,17 @@ class Account(Original):
         """This account, and the ledger it is in, are only proposed: whatever would write into them calls
         `make` first, and is written where that has put them."""
         self.before_charge = make
-        self._journal.successor = lambda: self._made(make)
+        self._journal.successor = lambda: self._make_journal(make)
 
-    def _made(self, make: Callable[[], None]) -> Journal:
+    def _make_journal(self, make: Callable[[], None]) -> Journal:
         make()
         return self._journal
 
-    def become(self, made: Account) -> None:
+    def become(self, account: Account) -> None:
         """A proposal is this account from now on: whoever holds the one holds the other. A version that was
         declared stays so if the one who declared it owns what was made."""
-        version = self._version if made.by_owner else None
-        self.__dict__.update(made.__dict__)
+        version = self._version if account.by_owner else None
+        self.__dict__.update(account.__dict__)
         self._version = version
 
     # -------------------------------------------------------------------------------------------- releases
@@ -151,7 +151,7 @@ class Account(Original):
         if isinstance(mechanism, Fitting):
             mechanism.fits(None if isinstance(data, OPENERS) else data)
         payment = self._pay(EntryKind.RUN, mechanism, source, delta, analyst, description)
-        value = self.attempt(payment, lambda: mechanism(_opened(data), rng=source), fair=fair)
+        value = self.attempt(payment, lambda: mechanism(_open_data(data), rng=source), fair=fair)
         extras = getattr(mechanism, "granularity", None), getattr(mechanism, "assumptions", ())
         return Release(value, payment.loss, payment.unit, error, payment.entry_id, payment.private, *extras)
 
@@ -168,7 +168,7 @@ class Account(Original):
         """Charge the loss of a whole conversation, then begin it."""
         source = self._source(rng)
         payment = self._pay(EntryKind.OPEN, interactive, source, delta, analyst, description)
-        conversation = self.attempt(payment, lambda: interactive.open(_opened(data), rng=source))
+        conversation = self.attempt(payment, lambda: interactive.open(_open_data(data), rng=source))
         return Session(self, payment, conversation)
 
     def _source(self, rng: Random | None) -> Random:
@@ -192,7 +192,7 @@ class Account(Original):
     ) -> Paid:
         loss, unit = mechanism.loss, mechanism.unit
         self._check_unit(unit)
-        charges = self._prices.of(loss, delta)
+        charges = self._prices.price_loss(loss, delta)
         if self.before_charge is not None:
             # What does not fit makes nothing.
             self._balances(self._journal.standings(self._names)).admit(charges, loss)
@@ -211,20 +211,20 @@ class Account(Original):
             kind, self.name, analyst or self._analyst, words, self._unit_json, details, loss.to_json()
         )
 
-        def decide(before: Standings) -> Draft:
-            self._check_current(before)
-            self._balances(before).admit(charges, loss)
+        def decide(standings: Standings) -> Draft:
+            self._check_current(standings)
+            self._balances(standings).admit(charges, loss)
             return draft
 
         entry = self._journal.append(self._names, decide, requests.claim)
         self.just_made = False
         return Paid(entry, loss, unit, source.private, charges, delta)
 
-    def _check_current(self, before: Standings) -> None:
+    def _check_current(self, standings: Standings) -> None:
         """Unit and limit may be set anew until the first charge: what was priced by old ones is refused."""
-        standing = before[self.name]
-        same = standing.unit_json == self._unit_json and standing.filter.nothing == self._nothing
-        settable = self.just_made or self.name not in before.tip.charged
+        standing = standings[self.name]
+        same = standing.unit_json == self._unit_json and standing.filter.nothing == self._zero_charge
+        settable = self.just_made or self.name not in standings.tip.charged
         if not same or (settable and standing.filter_json != self._filter_json):
             raise LedgerError(
                 f'The account "{self.name}" was set anew since it was opened here. Nothing was charged. Open '
@@ -232,7 +232,7 @@ class Account(Original):
             )
 
     def attempt(
-        self, paid: Paid, act: Callable[[], Value], *, fair: tuple[type[DeniableError], ...] = ()
+        self, payment: Paid, act: Callable[[], Value], *, fair: tuple[type[DeniableError], ...] = ()
     ) -> Value:
         """Do what was paid for. Of a failure the caller learns only that; errors in
         `fair` never depend on data and pass.
@@ -255,53 +255,59 @@ class Account(Original):
             # Outside the handler, so that what is raised here carries no trace of an error that may depend on
             # data.
             if failure is None:
-                home.check(f"What entry {paid.seq} paid for", "One charge pays for one answer, the parent's.")
+                home.check(
+                    f"What entry {payment.seq} paid for", "One charge pays for one answer, the parent's."
+                )
                 self._journal.store.check_visible()  # others must see the charge, however long it took
                 return value
             if interrupt.asked and isinstance(failure, KeyboardInterrupt):
                 del failure
                 raise KeyboardInterrupt
-            self._failed(paid, failure)
+            self._note_failure(payment, failure)
         del failure
         raise AccountFrozen(
-            f"What was paid for by entry {paid.seq} failed. Nothing was released, the charge stands, and the "
-            "account "
+            f"What was paid for by entry {payment.seq} failed. Nothing was released, the charge stands, and "
+            "the account "
             f'"{self.name}" is frozen until its owner looks. The reason may depend on data, so it is not '
             "told here."
         )
 
-    def check_held(self, paid: Paid) -> None:
+    def check_held(self, payment: Paid) -> None:
         """Raise unless the ledger, as others see it, still holds the charge."""
-        self._journal.check_held(paid.seq, paid.entry.mac)
+        self._journal.check_held(payment.seq, payment.entry.mac)
 
-    def _failed(self, paid: Paid, failure: BaseException) -> None:
+    def _note_failure(self, payment: Paid, failure: BaseException) -> None:
         acts.freeze(
-            self._journal, self._names, self._names, f"What entry {paid.seq} paid for failed.", self._analyst
+            self._journal,
+            self._names,
+            self._names,
+            f"What entry {payment.seq} paid for failed.",
+            self._analyst,
         )
         if self._on_failure is not None:
             self._on_failure(failure if isinstance(failure, Exception) else DataError(repr(failure)))
 
-    def settle(self, paid: Paid, used: Loss | None) -> None:
+    def settle(self, payment: Paid, used_loss: Loss | None) -> None:
         """Give back what a closed session did not use. Sums of ε's and divergences may
         be stopped at any time; a loss that was charged at a δ may not, since its ε is by
         a theorem for fixed parameters: that one stays."""
-        loss = paid.loss if used is None else used
-        costs = paid.charges
-        if paid.delta is None:
-            costs = self._prices.within(paid.charges, loss)
-        refunds = {name: (paid.charges[name] - costs[name]).to_dict() for name in costs}
+        loss = payment.loss if used_loss is None else used_loss
+        costs = payment.charges
+        if payment.delta is None:
+            costs = self._prices.price_used(payment.charges, loss)
+        refunds = {name: (payment.charges[name] - costs[name]).to_dict() for name in costs}
         draft = Draft(
             EntryKind.SETTLE,
             self.name,
-            paid.entry.analyst,
-            f"Closed the session of entry {paid.seq}.",
-            paid.entry.unit_json,
-            {"session": paid.seq, "returned": refunds},
+            payment.entry.analyst,
+            f"Closed the session of entry {payment.seq}.",
+            payment.entry.unit_json,
+            {"session": payment.seq, "returned": refunds},
             loss.to_json(),
         )
 
-        def decide(before: Standings) -> Draft:
-            check_open(before, paid.entry, paid.charges)
+        def decide(standings: Standings) -> Draft:
+            check_open(standings, payment.entry, payment.charges)
             return draft
 
         self._journal.append(self._names, decide)
@@ -321,7 +327,7 @@ class Account(Original):
     def begun(self, entry: str) -> int:
         """How many steps of what `entry` paid for were noted as begun: a run that is
         resumed goes on after this number."""
-        return notes.begun(self._journal, entry)
+        return notes.count_begun(self._journal, entry)
 
     # ------------------------------------------------------------------------------------------ releases kept
 
@@ -380,24 +386,24 @@ class Account(Original):
             with self._journal.store.writing() as transaction:
                 releases.admit(self._journal, transaction, view.kept, view.owing(self._names), entry)
 
-    def _pay_to_read(self, kept: Kept, owing: list[str], analyst: str, description: str) -> str:
-        delta = None if kept.delta is None else Fraction(kept.delta)
-        prices = self._prices.of(kept.loss, delta)
+    def _pay_to_read(self, release: Kept, owing: list[str], analyst: str, description: str) -> str:
+        delta = None if release.delta is None else Fraction(release.delta)
+        prices = self._prices.price_loss(release.loss, delta)
         charges = {name: prices[name] for name in owing}
-        delta_detail = {} if kept.delta is None else {"delta": kept.delta}
+        delta_detail = {} if release.delta is None else {"delta": release.delta}
         details = {
             "charges": {name: charge.to_dict() for name, charge in charges.items()},
-            "private": kept.private,
-            "reads": kept.entry,
+            "private": release.private,
+            "reads": release.entry,
             **delta_detail,
             **requests.details(),
         }
         draft = Draft(
-            EntryKind.RUN, self.name, analyst, description, self._unit_json, details, kept.loss_json
+            EntryKind.RUN, self.name, analyst, description, self._unit_json, details, release.loss_json
         )
 
-        def decide(before: Standings) -> Draft:
-            self._balances(before).admit(charges)
+        def decide(standings: Standings) -> Draft:
+            self._balances(standings).admit(charges)
             return draft
 
         entry = self._journal.append(self._names, decide, requests.claim)
@@ -423,7 +429,7 @@ class Account(Original):
         return standing.filter.spent(standing.spent)
 
     @property
-    def _visible(self) -> list[str]:
+    def _visible_names(self) -> list[str]:
         """The accounts on the path whose numbers are told here: the owner sees them all, an analyst her
         own."""
         if self.by_owner:
@@ -431,12 +437,12 @@ class Account(Original):
         return self._names[:1]
 
     def _balances(self, standings: Standings) -> Balances:
-        return Balances(standings, self.name, self._visible)
+        return Balances(standings, self.name, self._visible_names)
 
     def remaining(self) -> Left:
         """The largest single charge that this account and, as far as its owner asks,
         those above it would still grant."""
-        return self._balances(self._journal.standings(self._visible)).left({})
+        return self._balances(self._journal.standings(self._visible_names)).left({})
 
     def preview(
         self, loss: Loss, *, delta: Number | None = None, view: LedgerView | None = None
@@ -445,24 +451,26 @@ class Account(Original):
         is kept, as reading it would be charged."""
         if view is None:
             view = self.view()
-        prices = self._prices.of(loss, delta)
+        prices = self._prices.price_loss(loss, delta)
         charges = {name: prices[name] for name in view.owing(self._names)}
         return self._balances(view.standings).preview(charges, loss)
 
     def times(self, loss: Loss, *, delta: Number | None = None) -> int:
         """How often such a loss would still be granted, one after the other, up to a million; by the accounts
         whose numbers are told here."""
-        prices = self._prices.of(loss, delta)
+        prices = self._prices.price_loss(loss, delta)
         return self._balances(self.view().standings).times(prices)
 
     def price(self, loss: Loss, delta: Number) -> Price:
         """How a release would be charged here where a δ is at hand: by its own ε, else at `delta`."""
-        return price(loss, delta, lambda of, at: self._prices.of(of, at)[self.name])
+        return price(
+            loss, delta, lambda inner, price_delta: self._prices.price_loss(inner, price_delta)[self.name]
+        )
 
     def accountable(self, loss: Loss) -> bool:
         """Whether every account on the path can be charged for `loss` without a δ that is named."""
         try:
-            self._prices.of(loss, None)
+            self._prices.price_loss(loss, None)
         except Unaccountable:
             return False
         return True
@@ -537,7 +545,7 @@ class Account(Original):
         request = forgetting.ForgetRequest(self.name, by, units, declared)
         with self._journal.following() as (_, at):
             # Before anything is erased.
-            request.declared_after(at.forgotten.get(self.name, forgetting.NEVER)[1])
+            request.next_declared(at.forgotten.get(self.name, forgetting.NEVER)[1])
         if erase is not None:
             erase(person)
         # The guarantee is that of the highest limit ever set, and a limit only grows.
@@ -559,11 +567,11 @@ class Account(Original):
         It is the owner's word, and never read from data; an analyst's part takes it over from the owner's
         curator."""
         self._owner(None, "declare a version of its data")
-        self._version = data_versions.checked(version)
+        self._version = data_versions.check_version(version)
 
-    def same_data_as(self, whole: Account) -> Account:
-        """This account, of the version that was declared for `whole`, which it is part of."""
-        self._version = whole._version if whole.root == self.root else None
+    def same_data_as(self, parent: Account) -> Account:
+        """This account, of the version that was declared for `parent`, which it is part of."""
+        self._version = parent._version if parent.root == self.root else None
         return self
 
     def versions(self) -> dict[str | None, tuple[int, ...]]:
@@ -575,7 +583,7 @@ class Account(Original):
         """Entries after somebody was forgotten whose data may hold her still: of a version that was in use
         before, or of none that was declared. For the owner."""
         self._owner(None, "ask who is held still")
-        return data_versions.still_held(self.history())
+        return data_versions.entries_holding(self.history())
 
     def _owner(self, owner: str | None, wish: str) -> str:
         by = owner or self._analyst
@@ -589,11 +597,11 @@ class Account(Original):
         if unit != self.unit:
             raise UnitMismatch(
                 f'The account "{self.name}" protects {self.unit}; this loss is stated for {unit}. '
-                f"{why(self.unit, unit)} Nothing was charged and nothing was run."
+                f"{explain_units(self.unit, unit)} Nothing was charged and nothing was run."
             )
 
 
-def _opened(data: Any) -> Any:
+def _open_data(data: Any) -> Any:
     if isinstance(data, OPENERS):
         return data()
     return data

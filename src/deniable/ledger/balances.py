@@ -11,7 +11,7 @@ from deniable.accounting.filters.charges import Charge
 from deniable.errors import BudgetExceeded, LedgerError
 from deniable.ledger.journal import Standings
 from deniable.ledger.journal.entries import Status
-from deniable.ledger.refusal import refusal, refused_above, stopped
+from deniable.ledger.refusal import parent_refusal, refusal, stop_error
 from deniable.loss import Loss
 
 MOST_TIMES = 1_000_000
@@ -31,29 +31,29 @@ class ChargePreview:
 
 @dataclass(frozen=True)
 class Balances:
-    """The standings of one account (`name`) and of those above it, of which the numbers of `visible` are
-    told."""
+    """The standings of one account (`name`) and of those above it, of which the numbers of `visible_names`
+    are told."""
 
     standings: Standings
     name: str
-    visible: Sequence[str]
+    visible_names: Sequence[str]
 
     def admit(self, charges: Mapping[str, Charge], loss: Loss | None = None) -> None:
         """Counts in every account on the path, or in none."""
         for name, charge in charges.items():
             standing = self.standings[name]
             if standing.status is not Status.OPEN:
-                raise stopped(standing)
+                raise stop_error(standing)
             if standing.filter.admits(standing.spent + charge):
                 continue
-            if name not in self.visible:
-                raise refused_above(self.standings[self.name])
+            if name not in self.visible_names:
+                raise parent_refusal(self.standings[self.name])
             raise refusal(standing, charge, loss)
 
     def left(self, charges: Mapping[str, Charge]) -> Left:
         """The largest single charge that the accounts whose numbers are told would still grant after
         `charges`."""
-        each = [self.standings[name].filter.left(self._total(name, charges)) for name in self.visible]
+        each = [self.standings[name].filter.left(self._total(name, charges)) for name in self.visible_names]
         return Left(
             *(min(getattr(left, part) for left in each) for part in ("epsilon", "rho", "delta", "mu"))
         )
@@ -79,7 +79,7 @@ class Balances:
         return low
 
     def _grants(self, prices: Mapping[str, Charge], times: int) -> bool:
-        accounts = [self.standings[name] for name in self.visible]
+        accounts = [self.standings[name] for name in self.visible_names]
         return all(each.filter.admits(each.spent + prices[each.name] * times) for each in accounts)
 
     def _total(self, name: str, charges: Mapping[str, Charge]) -> Charge:

@@ -53,8 +53,8 @@ class Bounded(Generic[Value]):
         return self.mechanism(_first_rows(data, str(self.unit.column_name), self.unit.max_rows or 1), rng=rng)
 
 
-def _first_rows(table: pa.Table, column: str, most: int) -> Any:
-    """The first `most` rows of each value of `column`, in the order of the table."""
+def _first_rows(table: pa.Table, column: str, limit: int) -> Any:
+    """The first `limit` rows of each value of `column`, in the order of the table."""
     codes = table.column(column).combine_chunks().dictionary_encode(null_encoding="encode")
     people = codes.indices.to_numpy(zero_copy_only=False)
     order = np.argsort(people, kind="stable")
@@ -65,4 +65,4 @@ def _first_rows(table: pa.Table, column: str, most: int) -> Any:
         else np.zeros(0, bool)
     )
     rank = place - np.maximum.accumulate(np.where(begins, place, 0))
-    return table.take(np.sort(order[rank < most]))
+    return table.take(np.sort(order[rank < limit]))

@@ -77,10 +77,10 @@ class Ledger(Original):
         """Whether it is forgotten with this object."""
         return self._journal.store.in_memory
 
-    def become(self, made: Ledger) -> None:
+    def become(self, ledger: Ledger) -> None:
         """A proposal is this ledger from now on: whoever holds the one holds the other."""
         self._journal.store.close()
-        self.__dict__.update(made.__dict__)
+        self.__dict__.update(ledger.__dict__)
 
     # -------------------------------------------------------------------------------------------- accounts
 
@@ -108,17 +108,17 @@ class Ledger(Original):
         names.account(name, parent)
         rules = _rules(limit, purpose, filter)
 
-        def decide(before: Standings) -> Draft:
-            if name in before or name in before.tip.aliases:
+        def decide(standings: Standings) -> Draft:
+            if name in standings or name in standings.tip.aliases:
                 raise LedgerError(
                     f'There is an account "{name}" already. Nothing was changed; open it with ledger.account.'
                 )
             above = None
             if parent is not None:
-                above = _parent(before, parent)
+                above = _parent(standings, parent)
             own_unit = _unit(name, unit, above)
             holder = owner or (self.analyst if above is None else above.owner)
-            sources.check(before, name, data)
+            sources.check(standings, name, data)
             bound = {}
             if data:
                 bound = {"sources": sorted(data)}
@@ -140,9 +140,9 @@ class Ledger(Original):
         rules = _rules(limit, None, None)
         account = self.account(name)
 
-        def decide(before: Standings) -> Draft:
-            standing = before[account.name]
-            if account.name in before.tip.charged:
+        def decide(standings: Standings) -> Draft:
+            standing = standings[account.name]
+            if account.name in standings.tip.charged:
                 raise LedgerError(
                     f'The account "{account.name}" has been charged, so its unit and limit stay. Nothing was '
                     "changed. A "
@@ -154,7 +154,7 @@ class Ledger(Original):
                     f'"{account.name}" anew; you '
                     f"are {by}. Nothing was changed."
                 )
-            if any(other.startswith(f"{account.name}{names.STROKE}") for other in before.tip.accounts):
+            if any(other.startswith(f"{account.name}{names.STROKE}") for other in standings.tip.accounts):
                 raise LedgerError(
                     f'The account "{account.name}" has parts, made for its limit. Nothing was changed.'
                 )
@@ -173,15 +173,15 @@ class Ledger(Original):
         by = owner or self.analyst
         account = self.account(name)
 
-        def decide(before: Standings) -> Draft:
-            standing = before[account.name]
+        def decide(standings: Standings) -> Draft:
+            standing = standings[account.name]
             if by != standing.owner or standing.parent is not None:
                 raise LedgerError(
                     f'Only {standing.owner}, the owner, may rename the data set "{account.root}"; you are '
                     f"{by}. "
                     "Nothing was changed."
                 )
-            if new in before.tip.accounts or new in before.tip.aliases:
+            if new in standings.tip.accounts or new in standings.tip.aliases:
                 raise LedgerError(f'The name "{new}" is taken. Nothing was changed.')
             words = f'"{account.name}" is now called "{new}" as well.'
             return Draft(EntryKind.RENAME, account.name, by, words, standing.unit_json, {"name": new})
@@ -196,8 +196,8 @@ class Ledger(Original):
         holder = owner or self.analyst
         account = self.account(name)
 
-        def decide(before: Standings) -> Draft:
-            standing = before[account.name]
+        def decide(standings: Standings) -> Draft:
+            standing = standings[account.name]
             if holder != standing.owner or standing.parent is not None:
                 raise LedgerError(
                     f'Only {standing.owner}, the owner, may hand over the data set "{account.root}"; you are '
@@ -277,7 +277,7 @@ class Ledger(Original):
                 f"you are {by}. Nothing was changed."
             )
         self._journal.append(
-            (), lambda before: Draft(EntryKind.CLOCK, "", by, reason, "{}", {"after": before.tip.time})
+            (), lambda standings: Draft(EntryKind.CLOCK, "", by, reason, "{}", {"after": standings.tip.time})
         )
 
     def bind(self, data: str | os.PathLike[str]) -> None:
@@ -314,27 +314,28 @@ def _rules(limit: Budget, purpose: Purpose | str | None, filter: Callable[[Budge
     return rules
 
 
-def _parent(before: Standings, name: str) -> Standing:
-    if name not in before:
+def _parent(standings: Standings, name: str) -> Standing:
+    if name not in standings:
         raise LedgerError(f'There is no account "{name}" to be a part of. Nothing was created.')
-    if before[name].status is Status.CLOSED:
+    if standings[name].status is Status.CLOSED:
         raise LedgerError(f'The account "{name}" is closed. Nothing was created.')
-    return before[name]
+    return standings[name]
 
 
-def _unit(name: str, unit: Unit | None, above: Standing | None) -> Unit:
-    if above is None:
+def _unit(name: str, unit: Unit | None, parent: Standing | None) -> Unit:
+    if parent is None:
         if unit is None:
             raise InvalidParameter(
                 f'Expected a unit for the account "{name}": whom does it protect? For example Unit.row().'
             )
         return unit
-    if unit is not None and unit != above.unit:
+    if unit is not None and unit != parent.unit:
         raise UnitMismatch(
-            f'The account "{above.name}" protects {above.unit}, so no part of it can protect {unit}. Nothing '
+            f'The account "{parent.name}" protects {parent.unit}, so no part of it can protect {unit}. '
+            "Nothing "
             "was created."
         )
-    return above.unit
+    return parent.unit
 
 
 def _user() -> str:

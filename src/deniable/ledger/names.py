@@ -60,13 +60,13 @@ PHONETIC = frozenset((*range(0x0250, 0x0300), *range(0x1D00, 0x1DC0)))
 """Phonetic and modifier letters: Latin by script, and like plain letters to the eye."""
 
 
-def name(text: Any, what: str) -> str:
-    """`text`, if it can be the name of `what`; else the reason why it cannot."""
+def name(text: Any, owner: str) -> str:
+    """`text`, if it can be the name of `owner`; else the reason why it cannot."""
     if not isinstance(text, str) or not text:
-        raise InvalidParameter(f"Expected a name for {what}, got {text!r}. Nothing was done.")
-    if reason := _wrong(text):
+        raise InvalidParameter(f"Expected a name for {owner}, got {text!r}. Nothing was done.")
+    if reason := _find_fault(text):
         raise InvalidParameter(
-            f"The name {text[:60]!a} cannot name {what}: {reason}. Nothing was done. Choose a name of "
+            f"The name {text[:60]!a} cannot name {owner}: {reason}. Nothing was done. Choose a name of "
             "letters, digits and signs like - _ . @ and of one script."
         )
     return text
@@ -85,12 +85,12 @@ def part(root: str, analyst: str) -> str:
     return f"{root}{STROKE}{name(analyst, 'an analyst')}"
 
 
-def usual(text: str) -> str:
+def normalise(text: str) -> str:
     """A name made by a file or table, in the one spelling of Unicode that names have here."""
     return unicodedata.normalize("NFKC", text).replace(STROKE, "_").strip()
 
 
-def _wrong(text: str) -> str | None:
+def _find_fault(text: str) -> str | None:
     if len(text) > LONGEST:
         return f"it has more than {LONGEST} characters"
     if STROKE in text:
@@ -100,12 +100,12 @@ def _wrong(text: str) -> str | None:
     if text != text.strip() or "  " in text:
         return "it has spaces that cannot be seen"
     for c in text:
-        if not _visible(c):
+        if not _is_visible(c):
             return f"it holds U+{ord(c):04X}, which cannot be seen or stands for no letter, digit or sign"
-    return _mixed(text)
+    return _find_mixture(text)
 
 
-def _visible(c: str) -> bool:
+def _is_visible(c: str) -> bool:
     if c in INVISIBLE or ord(c) in PHONETIC:
         return False
     if c.isascii():
@@ -113,7 +113,7 @@ def _visible(c: str) -> bool:
     return unicodedata.category(c)[0] in "LM" or unicodedata.category(c) == "Nd"
 
 
-def _mixed(text: str) -> str | None:
+def _find_mixture(text: str) -> str | None:
     scripts = {script for c in text if (script := _script(c))}
     if len(scripts) > 1 and not any(scripts <= group for group in TOGETHER):
         return (
@@ -127,7 +127,7 @@ def _mixed(text: str) -> str | None:
 
 
 def _script(c: str) -> str | None:
-    """By the first word of the letter's name, which is its script; marks and ASCII signs belong to any."""
+    """The script of a letter, which is the first word of its name; marks and ASCII signs belong to any."""
     if unicodedata.category(c)[0] == "M" or (c.isascii() and not c.isalpha()):
         return None
     return unicodedata.name(c, "UNKNOWN").split()[0]

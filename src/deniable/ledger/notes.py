@@ -14,22 +14,22 @@ from deniable.errors import InvalidParameter, LedgerError
 from deniable.ledger.journal import Draft, Journal, Standings
 from deniable.ledger.journal.chain import Head
 from deniable.ledger.journal.entries import Entry, EntryKind, Status
-from deniable.ledger.refusal import stopped
+from deniable.ledger.refusal import stop_error
 
 PAID = (EntryKind.RUN, EntryKind.OPEN)
 
 
-def begin(journal: Journal, names: Sequence[str], by: str, entry: str, start: int, stop: int) -> None:
+def begin(journal: Journal, names: Sequence[str], author: str, entry: str, start: int, stop: int) -> None:
     """Note durably that steps start + 1 … stop of what `entry` paid for are begun."""
     head = Head.parse(entry)
-    if not (_whole(start) and _whole(stop) and 0 <= start < stop):
+    if not (_is_integer(start) and _is_integer(stop) and 0 <= start < stop):
         raise InvalidParameter(
             f"Expected steps from 0 ≤ start < stop, got start={start!r}, stop={stop!r}. None was begun."
         )
 
-    def decide(before: Standings) -> Draft:
-        payment = _paid(before, names, head)
-        last_step = before.tip.begun.get(payment.seq, 0)
+    def decide(standings: Standings) -> Draft:
+        payment = _find_payment(standings, names, head)
+        last_step = standings.tip.begun.get(payment.seq, 0)
         if start < last_step:
             raise LedgerError(
                 f"Step {start + 1} of entry {payment.seq} was begun before: the ledger has noted "
@@ -38,29 +38,29 @@ def begin(journal: Journal, names: Sequence[str], by: str, entry: str, start: in
             )
         details = {"entry": payment.seq, "start": start, "stop": stop}
         words = f"Steps {start + 1} to {stop} of entry {payment.seq} begun."
-        return Draft(EntryKind.BEGIN, names[0], by, words, before[names[0]].unit_json, details)
+        return Draft(EntryKind.BEGIN, names[0], author, words, standings[names[0]].unit_json, details)
 
     journal.append(names, decide)
 
 
-def begun(journal: Journal, entry: str) -> int:
+def count_begun(journal: Journal, entry: str) -> int:
     """How many steps of what `entry` paid for were noted as begun."""
     head = Head.parse(entry)
     with journal.following() as (_, at):
         return at.begun.get(head.count, 0)
 
 
-def _paid(before: Standings, names: Sequence[str], head: Head) -> Entry:
+def _find_payment(standings: Standings, names: Sequence[str], head: Head) -> Entry:
     for name in names:
-        if before[name].status is not Status.OPEN:
-            raise stopped(before[name])
-    entry = before.entry(head.count)
+        if standings[name].status is not Status.OPEN:
+            raise stop_error(standings[name])
+    entry = standings.entry(head.count)
     if entry is None or entry.mac != head.mac or entry.kind not in PAID or entry.account != names[0]:
         raise LedgerError(f'Entry {head.count} is no charge of the account "{names[0]}". Nothing was begun.')
-    if entry.kind is EntryKind.OPEN and entry.seq not in before.tip.begun:
+    if entry.kind is EntryKind.OPEN and entry.seq not in standings.tip.begun:
         raise LedgerError(f"The session of entry {entry.seq} is closed. Nothing was begun; open a new one.")
     return entry
 
 
-def _whole(steps: object) -> bool:
+def _is_integer(steps: object) -> bool:
     return isinstance(steps, int) and not isinstance(steps, bool)

@@ -24,7 +24,7 @@ class Prices:
         self._filters = dict(filters)
         self._quotes: dict[tuple[str, Fraction | None], dict[str, Charge]] = {}
 
-    def of(self, loss: Loss, delta: Number | None) -> dict[str, Charge]:
+    def price_loss(self, loss: Loss, delta: Number | None) -> dict[str, Charge]:
         """What `loss` costs in each account on the path; with `delta`, charged as (ε, δ)."""
         if not isinstance(loss, Loss):
             raise InvalidLoss(f"Expected a Loss, got {type(loss).__name__}. Nothing was charged.")
@@ -40,16 +40,16 @@ class Prices:
             self._quotes[question] = charges
         return dict(charges)
 
-    def within(self, charges: Mapping[str, Charge], used: Loss) -> dict[str, Charge]:
-        """What `used` costs where that is less than what was charged, and the whole charge where it is
+    def price_used(self, charges: Mapping[str, Charge], used_loss: Loss) -> dict[str, Charge]:
+        """What `used_loss` costs where that is less than what was charged, and the whole charge where it is
         not."""
-        return {name: self._at_most(name, charge, used) for name, charge in charges.items()}
+        return {name: self._smaller_charge(name, charge, used_loss) for name, charge in charges.items()}
 
-    def _at_most(self, name: str, charge: Charge, used: Loss) -> Charge:
+    def _smaller_charge(self, name: str, charge: Charge, used_loss: Loss) -> Charge:
         try:
-            cost = self._filters[name].charge(used)
+            cost = self._filters[name].charge(used_loss)
         except DeniableError:
             return charge
-        if cost.within(charge):
+        if cost.fits_into(charge):
             return cost
         return charge

@@ -13,7 +13,7 @@ from deniable.numbers import decimal_floor
 from deniable.units import Unit, UnitKind
 
 
-def stopped(standing: Standing) -> LedgerError:
+def stop_error(standing: Standing) -> LedgerError:
     if standing.status is Status.CLOSED:
         return LedgerError(
             f'The account "{standing.name}" is closed. Nothing was run and nothing was charged.'
@@ -24,7 +24,7 @@ def stopped(standing: Standing) -> LedgerError:
     )
 
 
-def why(account: Unit, loss: Unit) -> str:
+def explain_units(account: Unit, loss: Unit) -> str:
     """Why the one does not cover the other, and the way out."""
     if account.kind is UnitKind.COLUMN and loss.kind is UnitKind.ROW:
         return (
@@ -58,13 +58,15 @@ def refusal(standing: Standing, charge: Charge, loss: Loss | None = None) -> Bud
     )
 
 
-def refused_above(own: Standing) -> BudgetExceeded:
-    """To whom the numbers of the data set are not told. Those of the error are her own part's."""
-    limit, balance = own.filter, own.filter.reading(own.spent)
+def parent_refusal(standing: Standing) -> BudgetExceeded:
+    """The refusal for whom the numbers of the data set are not told. Those of the error are her own "
+    "part's."""
+    limit, balance = standing.filter, standing.filter.reading(standing.spent)
     return BudgetExceeded(
-        f'The data set that "{own.name}" is a part of has not enough left for this query. Nothing was run '
+        f'The data set that "{standing.name}" is a part of has not enough left for this query. Nothing was '
+        "run "
         "and nothing was "
-        f"charged. Ask for less, or speak to its owner, {own.owner}.",
+        f"charged. Ask for less, or speak to its owner, {standing.owner}.",
         asked=float("nan"),
         spent=balance,
         total=float("nan"),
@@ -112,8 +114,8 @@ def _over_shares(standing: Standing, charge: Charge, total: Charge) -> str:
     )
 
 
-def _way_out(limit: Filter, spent: Charge) -> str:
-    left = limit.left(spent)
+def _way_out(limit: Filter, total: Charge) -> str:
+    left = limit.left(total)
     if not left.epsilon:
         return "Use another account."
     noise = ""

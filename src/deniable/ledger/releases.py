@@ -69,7 +69,7 @@ class Kept:
         content: str,
         unit: Unit | None = None,
     ) -> Kept:
-        """Without a unit it can be read and is never recalled."""
+        """A release to keep. Without a unit it can be read and is never recalled."""
         at = None
         if delta is not None:
             at = str(exact(delta))
@@ -91,7 +91,7 @@ class LedgerView:
 
 
 def view(journal: Journal, names: Sequence[str], keys: Sequence[str], unit: Unit) -> LedgerView:
-    """In one transaction, with the release of the first of these keys that has one.
+    """What stands there in one transaction, with the release of the first of these keys that has one.
 
     Only a release of this unit is found; without the ledger's key none is trusted.
     """
@@ -101,12 +101,12 @@ def view(journal: Journal, names: Sequence[str], keys: Sequence[str], unit: Unit
             return LedgerView(standings)
         for row in (transaction.first(schema.RELEASE, this=key) for key in keys):
             if row is not None and row[-1] is not None and row[-1] == unit.to_json():
-                release = _genuine(journal, transaction, row)
+                release = _check_release(journal, transaction, row)
                 return LedgerView(standings, release, dict(_readers(journal, transaction, release)))
         return LedgerView(standings)
 
 
-def keep(journal: Journal, kept: Kept, accounts: Sequence[str]) -> bool:
+def keep(journal: Journal, release: Kept, accounts: Sequence[str]) -> bool:
     """Keep a release that `accounts`, the first of them by its own charge, paid for.
 
     False if another process kept one for this question first: that one stays, and who
@@ -117,32 +117,32 @@ def keep(journal: Journal, kept: Kept, accounts: Sequence[str]) -> bool:
     tip_before = journal.tip
     with journal.store.writing() as transaction:
         before = journal.standings_in(transaction, (), journal.followed(transaction, tip_before))
-        _check_paid(before, kept, accounts[0])
-        row = transaction.first(schema.RELEASE, this=kept.key)
+        _check_paid(before, release, accounts[0])
+        row = transaction.first(schema.RELEASE, this=release.key)
         if row is not None and row[-1] is not None:
             return False
         for statement in (schema.FORGET, schema.FORGET_READERS):  # one that was kept without its unit
-            transaction.run(statement, this=kept.key)
-        mac = _seal(journal, "release", kept.fields)
-        transaction.run(schema.KEEP, **dict(zip(FIELDS, kept.fields, strict=True)), mac=mac)
-        admit(journal, transaction, kept, accounts, kept.entry)
+            transaction.run(statement, this=release.key)
+        mac = _seal(journal, "release", release.fields)
+        transaction.run(schema.KEEP, **dict(zip(FIELDS, release.fields, strict=True)), mac=mac)
+        admit(journal, transaction, release, accounts, release.entry)
     return True
 
 
 def admit(
-    journal: Journal, transaction: Transaction, kept: Kept, accounts: Iterable[str], entry: str
+    journal: Journal, transaction: Transaction, release: Kept, accounts: Iterable[str], entry: str
 ) -> None:
     """Write down that these accounts have paid for the release, by `entry`."""
-    readers = dict(_readers(journal, transaction, kept))
+    readers = dict(_readers(journal, transaction, release))
     for account in (name for name in accounts if name not in readers):
-        mac = _seal(journal, "reader", (kept.key, kept.entry, account, entry))
-        transaction.run(schema.ADMIT, key=kept.key, account=account, entry=entry, mac=mac)
+        mac = _seal(journal, "reader", (release.key, release.entry, account, entry))
+        transaction.run(schema.ADMIT, key=release.key, account=account, entry=entry, mac=mac)
 
 
-def _check_paid(before: Standings, kept: Kept, account: str) -> None:
-    head = Head.parse(kept.entry)
-    entry = before.entry(head.count)
-    if entry is None or (entry.mac, entry.account, entry.loss_json) != (head.mac, account, kept.loss_json):
+def _check_paid(standings: Standings, release: Kept, account: str) -> None:
+    head = Head.parse(release.entry)
+    entry = standings.entry(head.count)
+    if entry is None or (entry.mac, entry.account, entry.loss_json) != (head.mac, account, release.loss_json):
         raise LedgerError(
             f'Entry {head.count} is not what the account "{account}" paid for this release. Nothing was kept.'
         )
@@ -151,11 +151,11 @@ def _check_paid(before: Standings, kept: Kept, account: str) -> None:
 def problems(journal: Journal, transaction: Transaction) -> Iterator[str]:
     """Every release and reader that is not as it was written. Those of earlier versions,
     without a unit, are not read."""
-    for row in transaction.all(schema.RELEASES):
+    for row in transaction.fetch_all(schema.RELEASES):
         if row[-1] is None:
             continue
         try:
-            list(_readers(journal, transaction, _genuine(journal, transaction, row)))
+            list(_readers(journal, transaction, _check_release(journal, transaction, row)))
         except TamperedLedger as error:
             yield str(error).split(". ")[0] + "."
 
@@ -164,24 +164,24 @@ FIELDS = ("key", "entry", "loss", "delta", "private", "content", "unit")
 
 
 def _seal(journal: Journal, kind: str, fields: tuple[str | int | None, ...]) -> str:
-    """Told apart from seals of entries and accounts, which follow a MAC."""
+    """The seal of a release, told apart from seals of entries and accounts, which follow a MAC."""
     return chain.sealed(journal.key or b"", f"{kind} of {journal.id}", fields)
 
 
-def _genuine(journal: Journal, transaction: Transaction, row: Row) -> Kept:
+def _check_release(journal: Journal, transaction: Transaction, row: Row) -> Kept:
     key, entry, loss, delta, private, content, mac, unit = row
     release = Kept(key, entry, loss, delta, bool(private), content, unit)
     if _seal(journal, "release", release.fields) != mac or not _stands(transaction, entry):
-        raise _tampered(key, entry)
+        raise _tampering(key, entry)
     return release
 
 
-def _readers(journal: Journal, transaction: Transaction, kept: Kept) -> Iterator[tuple[str, str]]:
-    for _, account, mac, entry in transaction.all(schema.READERS, this=kept.key):
-        if _seal(journal, "reader", (kept.key, kept.entry, account, entry)) != mac or not _stands(
+def _readers(journal: Journal, transaction: Transaction, release: Kept) -> Iterator[tuple[str, str]]:
+    for _, account, mac, entry in transaction.fetch_all(schema.READERS, this=release.key):
+        if _seal(journal, "reader", (release.key, release.entry, account, entry)) != mac or not _stands(
             transaction, entry
         ):
-            raise _tampered(kept.key, kept.entry)
+            raise _tampering(release.key, release.entry)
         yield account, entry
 
 
@@ -192,7 +192,7 @@ def _stands(transaction: Transaction, entry: str) -> bool:
     return row is not None and row[-1] == head.mac
 
 
-def _tampered(key: str, entry: str) -> TamperedLedger:
+def _tampering(key: str, entry: str) -> TamperedLedger:
     return TamperedLedger(
         f"The release kept under {key[:12]}… (entry {entry.split(':')[0]}), or who has paid for it, is not "
         "as it was written. Nothing was shown and nothing was charged. `deniable ledger verify` tells what "

@@ -39,9 +39,9 @@ class Session(Original, Generic[Value]):
 
     WAY_OUT = "Open another session, which is charged for itself."
 
-    def __init__(self, account: Account, paid: Paid, conversation: Conversation[Value]) -> None:
+    def __init__(self, account: Account, payment: Paid, conversation: Conversation[Value]) -> None:
         self._account = account
-        self._paid = paid
+        self._payment = payment
         self._conversation: Conversation[Value] | None = conversation
         self._home = Home()
         self._turn = threading.RLock()
@@ -50,20 +50,22 @@ class Session(Original, Generic[Value]):
     @property
     def entry(self) -> str:
         """The ledger entry that paid for this session."""
-        return self._paid.entry_id
+        return self._payment.entry_id
 
     def ask(self, question: Any) -> Release[Value]:
         """One answer. Its loss is that of the whole session, which holds for all answers together."""
-        with self._alone():
+        with self._take_turn():
             conversation = self._live()
             value = self._answer(conversation, question)
         extras = None, getattr(conversation, "assumptions", ())
-        return Release(value, self._paid.loss, self._paid.unit, None, self.entry, self._paid.private, *extras)
+        return Release(
+            value, self._payment.loss, self._payment.unit, None, self.entry, self._payment.private, *extras
+        )
 
     def _answer(self, conversation: Conversation[Value], question: Any) -> Value:
-        self._account.check_held(self._paid)
+        self._account.check_held(self._payment)
         try:
-            return self._account.attempt(self._paid, lambda: conversation.ask(question), fair=FAIR)
+            return self._account.attempt(self._payment, lambda: conversation.ask(question), fair=FAIR)
         except FAIR:
             raise
         except BaseException:
@@ -72,19 +74,19 @@ class Session(Original, Generic[Value]):
 
     def close(self) -> None:
         """Settle. Closing twice does nothing."""
-        with self._alone():
+        with self._take_turn():
             conversation, self._conversation = self._conversation, None
             if conversation is not None:
-                self._account.settle(self._paid, _used(conversation))
+                self._account.settle(self._payment, _used_loss(conversation))
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """In the process of this session, one thread at a time, and not from inside an answer."""
-        self._home.check(f"The session of entry {self._paid.seq}", self.WAY_OUT)
+    def _take_turn(self) -> Iterator[None]:
+        """Act in the process of this session, one thread at a time, and not from inside an answer."""
+        self._home.check(f"The session of entry {self._payment.seq}", self.WAY_OUT)
         with self._turn:
             if self._answering:
                 raise LedgerError(
-                    f"The session of entry {self._paid.seq} is answering. Ask or close it afterwards."
+                    f"The session of entry {self._payment.seq} is answering. Ask or close it afterwards."
                 )
             self._answering = True
             try:
@@ -95,7 +97,7 @@ class Session(Original, Generic[Value]):
     def _live(self) -> Conversation[Value]:
         if self._conversation is None:
             raise LedgerError(
-                f"The session of entry {self._paid.seq} is closed. Nothing was asked; open a new one."
+                f"The session of entry {self._payment.seq} is closed. Nothing was asked; open a new one."
             )
         return self._conversation
 
@@ -110,7 +112,7 @@ class Session(Original, Generic[Value]):
             self.close()
 
 
-def _used(conversation: Conversation[Any]) -> Loss | None:
+def _used_loss(conversation: Conversation[Any]) -> Loss | None:
     """What the conversation says it used; None, which keeps the whole charge, if it cannot say."""
     try:
         loss = conversation.used
@@ -119,16 +121,16 @@ def _used(conversation: Conversation[Any]) -> Loss | None:
     return loss if isinstance(loss, Loss) else None
 
 
-def check_open(before: Standings, paid: Entry, charges: dict[str, Charge]) -> None:
+def check_open(standings: Standings, payment: Entry, charges: dict[str, Charge]) -> None:
     """A session is settled once, and gives back no more than its own entry in the journal was charged."""
-    entry = before.entry(paid.seq)
-    if entry is None or entry != paid or entry.kind is not EntryKind.OPEN:
+    entry = standings.entry(payment.seq)
+    if entry is None or entry != payment or entry.kind is not EntryKind.OPEN:
         raise LedgerError(
-            f"Entry {paid.seq} of the journal did not open this session. Nothing was given back."
+            f"Entry {payment.seq} of the journal did not open this session. Nothing was given back."
         )
     if entry.details["charges"] != {name: charge.to_dict() for name, charge in charges.items()}:
         raise LedgerError(
-            f"Entry {paid.seq} was charged something else than this session says. Nothing was given back."
+            f"Entry {payment.seq} was charged something else than this session says. Nothing was given back."
         )
-    if entry.seq not in before.tip.begun:
-        raise LedgerError(f"The session of entry {paid.seq} is settled already. Nothing was given back.")
+    if entry.seq not in standings.tip.begun:
+        raise LedgerError(f"The session of entry {payment.seq} is settled already. Nothing was given back.")

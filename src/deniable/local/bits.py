@@ -16,7 +16,7 @@ ROWS = 4096
 """Rows counted at a time: they stay in the processor's cache."""
 
 
-def packed(width: int) -> int:
+def byte_width(width: int) -> int:
     """Bytes that hold `width` bits."""
     return -(-width // 8)
 
@@ -24,7 +24,7 @@ def packed(width: int) -> int:
 def coins(rng: Random, p: Fraction, n: int, width: int) -> Bytes:
     """`n` rows of `width` independent bits, each 1 with probability exactly p; the bits
     that fill up the last byte are 0."""
-    rows = byte_of_coins(p).draw(rng, n * packed(width)).reshape(n, packed(width))
+    rows = byte_of_coins(p).draw(rng, n * byte_width(width)).reshape(n, byte_width(width))
     if width % 8:
         rows[:, -1] &= np.uint8(0xFF << (8 - width % 8) & 0xFF)
     return rows
@@ -103,7 +103,7 @@ def _plain_sum(rows: Bytes) -> Integers:
     return total
 
 
-def ones_in(rows: Bytes) -> Integers:
+def count_ones(rows: Bytes) -> Integers:
     """How many bits of each row are 1."""
     return np.asarray(np.bitwise_count(rows).sum(axis=1, dtype=np.int64))
 

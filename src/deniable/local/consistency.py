@@ -18,7 +18,7 @@ def norm_sub(frequencies: Floats) -> Floats:
 
     The fixed point is the Euclidean projection on the simplex; `simplex` finds it by sorting.
     """
-    shares = _checked(frequencies)
+    shares = _check_frequencies(frequencies)
     alive = np.ones(len(shares), bool)
     while True:
         shift = (shares[alive].sum() - 1) / alive.sum()
@@ -30,7 +30,7 @@ def norm_sub(frequencies: Floats) -> Floats:
 
 def simplex(frequencies: Floats) -> Floats:
     """The nearest distribution in the Euclidean norm (Held, Wolfe, Crowder 1974; Duchi et al. 2008)."""
-    shares = _checked(frequencies)
+    shares = _check_frequencies(frequencies)
     falling = np.sort(shares)[::-1]
     shifts = (np.cumsum(falling) - 1) / np.arange(1, len(shares) + 1)
     last = np.flatnonzero(falling > shifts)[-1]
@@ -39,12 +39,12 @@ def simplex(frequencies: Floats) -> Floats:
 
 def norm_mul(frequencies: Floats) -> Floats:
     """Set negatives to 0 and scale the rest to add up to 1; uniform if nothing is left."""
-    shares = np.maximum(_checked(frequencies), 0.0)
+    shares = np.maximum(_check_frequencies(frequencies), 0.0)
     total = shares.sum()
     return np.asarray(shares / total if total > 0 else np.full(len(shares), 1 / len(shares)))
 
 
-def _checked(frequencies: Floats) -> Floats:
+def _check_frequencies(frequencies: Floats) -> Floats:
     shares = np.asarray(frequencies, np.float64)
     if shares.ndim != 1 or not len(shares) or not np.isfinite(shares).all():
         raise InvalidParameter("Expected a vector of at least one finite frequency.")

@@ -5,7 +5,7 @@ universal (Dietzfelbinger 1996; Thorup 2015, §3.5): for x ≠ x' the two hashes
 random (a, b, c). Its top bits are too. The coefficients come from SHAKE-256 of the key. The key is public: it
 makes experiments repeatable and lets a deployment choose its own functions; privacy never rests on it.
 
->>> family(b"docs", functions=2, buckets=1024).all(digests(["red", "green"], b"docs")).tolist()
+>>> family(b"docs", functions=2, buckets=1024).hash_all(digests(["red", "green"], b"docs")).tolist()
 [[..., ...], [..., ...]]
 """
 
@@ -37,10 +37,10 @@ def digests(items: Sequence[Any] | NDArray[Any], key: bytes) -> Words:
         )
     if array.dtype.kind in "iu":
         return array.astype(np.uint64)
-    return each_once(items, lambda item: _digest(item, key))
+    return name_items(items, lambda item: _digest(item, key))
 
 
-def each_once(items: Sequence[Any] | NDArray[Any], name: Callable[[Any], int]) -> Words:
+def name_items(items: Sequence[Any] | NDArray[Any], name: Callable[[Any], int]) -> Words:
     """The name of each item, computed once for each distinct one."""
     if isinstance(items, np.ndarray):
         distinct, place = np.unique(items, return_inverse=True)
@@ -70,12 +70,12 @@ class HashFamily:
     coefficients: Words
     buckets: int
 
-    def each(self, index: Integers, x: Words) -> Integers:
+    def hash_each(self, index: Integers, x: Words) -> Integers:
         """h_j(x) with a j of its own for each x."""
         a, b, c = self.coefficients.take(index, axis=1)
         return self._hash(a, b, c, x)
 
-    def all(self, x: Words) -> Integers:
+    def hash_all(self, x: Words) -> Integers:
         """h_j(x) for every j (rows) and every x (columns)."""
         a, b, c = self.coefficients[:, :, None]
         return self._hash(a, b, c, x)

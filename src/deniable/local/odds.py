@@ -33,17 +33,17 @@ def truth(epsilon: Number, options: int = 2) -> Fraction:
     return share(epsilon, 1, options - 1)
 
 
-def share(epsilon: Number, inside: int, outside: int) -> Fraction:
+def share(epsilon: Number, inner: int, outer: int) -> Fraction:
     """The largest multiple of 2^−64 certified to be at most inside/(inside + outside·e^−ε).
 
-    With this chance to fall uniformly on `inside` answers, else uniformly on `outside` others, no answer is
+    With this chance to fall uniformly on `inner` answers, else uniformly on `outer` others, no answer is
     more than e^ε times as likely in one place as in the other.
     """
     _, high = exp_bounds(exact(epsilon), GUARD)
-    return Fraction((inside << (GUARD + BITS)) // ((inside << GUARD) + outside * high), 1 << BITS)
+    return Fraction((inner << (GUARD + BITS)) // ((inner << GUARD) + outer * high), 1 << BITS)
 
 
-def spent(ratio: Fraction, times: int = 1) -> float:
+def log_ratio(ratio: Fraction, times: int = 1) -> float:
     """A float certified to be at least times·ln(ratio), for a ratio of at least 1."""
     epsilon = times * (math.log(ratio.numerator) - math.log(ratio.denominator))
     step = 2.0**-46 * (1 + times * math.log(ratio.numerator))
@@ -75,8 +75,8 @@ def check_epsilon(epsilon: object) -> None:
         )
 
 
-def check_whole(name: str, value: int, least: int, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+def check_whole(name: str, value: int, least: int, largest: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= largest:
         raise InvalidParameter(
-            f"Expected {name}={value!r} to be a whole number in [{least:,}, {most:,}]. Nothing was drawn."
+            f"Expected {name}={value!r} to be a whole number in [{least:,}, {largest:,}]. Nothing was drawn."
         )

@@ -184,9 +184,11 @@ class Server(Generic[Result]):
         return count
 
     def _count(self, rows: Bytes) -> None:
-        rows = _kept(rows, (rows[:, 0] == self.client.header[0]) & (rows[:, 1] == self.client.header[1]))
+        rows = _select_rows(
+            rows, (rows[:, 0] == self.client.header[0]) & (rows[:, 1] == self.client.header[1])
+        )
         payloads = rows[:, HEADER:]
-        payloads = _kept(payloads, self.client.valid(payloads))
+        payloads = _select_rows(payloads, self.client.valid(payloads))
         self.counts += self.client.tally(payloads)
         self.users += len(payloads)
 
@@ -209,15 +211,15 @@ class Server(Generic[Result]):
 
     # ---------------------------------------------------------------------------------------------- shards
 
-    def merge(self, other: Server[Result]) -> Server[Result]:
+    def merge(self, server: Server[Result]) -> Server[Result]:
         """A server that has seen the reports of both. Associative and commutative."""
-        if self.client.digest != other.client.digest:
+        if self.client.digest != server.client.digest:
             raise InvalidParameter(
                 "Only servers of one protocol with the same parameters merge. Nothing was merged."
             )
         both = Server(self.client)
-        both.counts = self.counts + other.counts
-        both.users, both.dropped = self.users + other.users, self.dropped + other.dropped
+        both.counts = self.counts + server.counts
+        both.users, both.dropped = self.users + server.users, self.dropped + server.dropped
         return both
 
     __add__ = merge
@@ -250,7 +252,7 @@ class Server(Generic[Result]):
         return server
 
 
-def _kept(rows: Bytes, keep: NDArray[np.bool_]) -> Bytes:
+def _select_rows(rows: Bytes, keep: NDArray[np.bool_]) -> Bytes:
     if keep.all():
         return rows
     return rows[keep]

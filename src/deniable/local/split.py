@@ -107,11 +107,11 @@ class Split(Client[tuple[Any, ...]]):
         estimates = []
         for (part, mine, n), items in zip(self.shares(counts), questions, strict=True):
             estimate = part.estimate(mine, n, *(() if items is None else (items,)))
-            estimates.append(scaled(estimate, users) if isinstance(estimate, Estimate) else estimate)
+            estimates.append(scale_estimate(estimate, users) if isinstance(estimate, Estimate) else estimate)
         return tuple(estimates)
 
 
-def scaled(estimate: Estimate, users: int) -> Estimate:
+def scale_estimate(estimate: Estimate, users: int) -> Estimate:
     """An estimate from a random sample of the users, for all of them: the error of
     sampling without replacement comes on top."""
     n = max(estimate.users, 1)

@@ -30,7 +30,7 @@ def axes(*, title: str, x: str, y: str, width: float = 7.0, height: float = 4.4)
     plane.set_title(title, loc="left", fontsize=11)
     plane.set_xlabel(x)
     plane.set_ylabel(y)
-    styled(plane)
+    apply_style(plane)
     return picture, plane
 
 
@@ -50,8 +50,8 @@ def empty(width: float, height: float) -> Figure:
     return Picture(figsize=(width, height), dpi=150, layout="constrained")
 
 
-def styled(plane: Axes) -> None:
-    """In the house style."""
+def apply_style(plane: Axes) -> None:
+    """Give a plane the house style."""
     plane.set_prop_cycle(color=COLOURS)
     plane.grid(visible=True, color="#dddddd", linewidth=0.6)
     plane.set_axisbelow(True)

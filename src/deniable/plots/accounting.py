@@ -39,7 +39,7 @@ def cost(steps: Sequence[int], curves: Mapping[str, Sequence[float]], *, delta: 
 def epochs(
     epoch: Sequence[int],
     curves: Mapping[str, Sequence[float]],
-    printed: Sequence[tuple[int, float, str]],
+    paper_points: Sequence[tuple[int, float, str]],
     *,
     title: str,
     path: Path,
@@ -50,8 +50,8 @@ def epochs(
         curves, curves.values(), (":", "-.", "-", "--"), COLOURS, strict=False
     ):
         plane.plot(epoch, curve, style, color=colour, label=name, linewidth=1.8)
-    for marker, label in zip("os^D", dict.fromkeys(label for _, _, label in printed), strict=False):
-        points = [(x, y) for x, y, of in printed if of == label]
+    for marker, label in zip("os^D", dict.fromkeys(label for _, _, label in paper_points), strict=False):
+        points = [(x, y) for x, y, of in paper_points if of == label]
         plane.plot(*zip(*points, strict=True), marker, color="black", markerfacecolor="none", label=label)
     plane.set_yscale("log")
     plane.set_xlim(left=0)

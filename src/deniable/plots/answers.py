@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from deniable.plots import COLOURS, axes, empty, save, styled
+from deniable.plots import COLOURS, apply_style, axes, empty, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,7 +85,7 @@ def _draw(plane: Axes, labels: Sequence[str], numbers: Numbers) -> None:
 
 
 def _floats(cells: Cells) -> NDArray[np.float64]:
-    """With NaN, which is not drawn, for NULL."""
+    """The numbers, with NaN, which is not drawn, for NULL."""
     return np.array([math.nan if cell is None else float(cell) for cell in cells], np.float64)
 
 
@@ -128,7 +128,7 @@ def panels(labels: Sequence[str], numbers: Mapping[str, Numbers], *, title: str,
     picture = empty(width, 1.4 + 2.6 * many)
     planes = picture.subplots(many, 1, squeeze=False, sharex=True)[:, 0]
     for plane, (name, cells) in zip(planes, numbers.items(), strict=True):
-        styled(plane)
+        apply_style(plane)
         _draw(plane, labels, cells)
         plane.set_ylabel(name)
     planes[0].set_title(title, loc="left", fontsize=11)
@@ -146,8 +146,8 @@ def facets(keys: TwoKeys, numbers: Mapping[str, Numbers], *, title: str) -> Figu
     planes = picture.subplots(len(numbers), len(values), squeeze=False, sharex=True, sharey="row")
     for row, (name, cells) in zip(planes, numbers.items(), strict=True):
         for plane, value in zip(row, values, strict=True):
-            styled(plane)
-            _draw(plane, labels, _at(keys, cells, value, labels))
+            apply_style(plane)
+            _draw(plane, labels, _select_cells(keys, cells, value, labels))
         row[0].set_ylabel(name)
     for plane, value in zip(planes[0], values, strict=True):
         plane.set_title(f"{first} = {value}", fontsize=9)
@@ -164,13 +164,13 @@ def heat_map(keys: TwoKeys, numbers: Mapping[str, Numbers], *, title: str) -> Fi
     picture = empty(min(14.0, 2.5 + 0.9 * len(columns)), len(numbers) * min(12.0, 1.6 + 0.42 * len(rows)))
     planes = picture.subplots(len(numbers), 1, squeeze=False)[:, 0]
     for plane, (name, cells) in zip(planes, numbers.items(), strict=True):
-        grid = [_at(keys, cells, row, columns) for row in rows]
+        grid = [_select_cells(keys, cells, row, columns) for row in rows]
         heights = np.array([_floats(value) for value, _, _ in grid])
         image = plane.imshow(heights, aspect="auto", cmap="Blues")
         picture.colorbar(image, ax=plane, label=name)
         colours = np.where(heights > _middle(heights), "white", "black")
         for i, (value, low, high) in enumerate(grid):
-            for j, text in enumerate(map(_written, value, low, high)):
+            for j, text in enumerate(map(_cell_text, value, low, high)):
                 plane.text(j, i, text, ha="center", va="center", fontsize=7, color=str(colours[i, j]))
         plane.set_xticks(range(len(columns)), columns, rotation=60, ha="right")
         plane.set_yticks(range(len(rows)), rows)
@@ -188,7 +188,7 @@ class TwoKeys:
     second: tuple[str, Sequence[str]]
 
 
-def _at(keys: TwoKeys, cells: Numbers, value: str, labels: Sequence[str]) -> Numbers:
+def _select_cells(keys: TwoKeys, cells: Numbers, value: str, labels: Sequence[str]) -> Numbers:
     """The numbers of the rows whose first key is `value`, in the order of the second's labels."""
     place = {b: i for i, (a, b) in enumerate(zip(keys.first[1], keys.second[1], strict=True)) if a == value}
     columns = [{label: side[i] for label, i in place.items()} for side in cells]
@@ -196,7 +196,7 @@ def _at(keys: TwoKeys, cells: Numbers, value: str, labels: Sequence[str]) -> Num
     return value_, low, high
 
 
-def _written(value: float | int | None, low: float | int | None, high: float | int | None) -> str:
+def _cell_text(value: float | int | None, low: float | int | None, high: float | int | None) -> str:
     if value is None:
         return ""
     if low is None or high is None or not math.isfinite(float(high) - float(low)):

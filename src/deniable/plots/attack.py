@@ -17,13 +17,13 @@ def releases(
     title: str,
     secrets: str,
     path: Path,
-    protected: int = 1,
+    protected_count: int = 1,
 ) -> Path:
     """The share of secrets learnt from each release as a bar, and what chance gives as a mark on it."""
     picture, plane = axes(title=title, x=f"{secrets} learnt", y="", width=7.6, height=1.5 + 0.42 * len(names))
     places = range(len(names))
     # The last releases are the protected ones.
-    colours = [COLOURS[1]] * (len(names) - protected) + [COLOURS[2]] * protected
+    colours = [COLOURS[1]] * (len(names) - protected_count) + [COLOURS[2]] * protected_count
     plane.barh(places, [100 * share for share in shares], color=colours, height=0.62)
     plane.plot(
         [100 * chance for chance in chances],
@@ -52,9 +52,9 @@ def releases(
 
 def reconstruction(
     theory: tuple[Sequence[float], Sequence[float]],
-    measured: Sequence[tuple[float, float]],
+    points: Sequence[tuple[float, float]],
     run: tuple[float, float],
-    protected: Mapping[str, float],
+    levels: Mapping[str, float],
     *,
     title: str,
     path: Path,
@@ -62,10 +62,10 @@ def reconstruction(
     """The share of bits found against noise c·√n: a line for what is expected, points for what was found."""
     picture, plane = axes(title=title, x="c: the noise has deviation c·√n", y="bits found")
     plane.plot(*theory, "-", color=COLOURS[0], label="expected (n → ∞)")
-    plane.plot(*zip(*measured, strict=True), "o", color=COLOURS[1], label="found (n ≤ 1,024)", zorder=3)
+    plane.plot(*zip(*points, strict=True), "o", color=COLOURS[1], label="found (n ≤ 1,024)", zorder=3)
     if run[0] > 0:
         plane.plot(*run, "*", color="black", markersize=12, label="this run", zorder=4)
-    for (name, share), style in zip(protected.items(), ("--", "-.", ":"), strict=False):
+    for (name, share), style in zip(levels.items(), ("--", "-.", ":"), strict=False):
         plane.axhline(share, linestyle=style, color=COLOURS[2], label=name)
     plane.axhline(0.5, color=COLOURS[7], linewidth=1, label="guessing")
     plane.set_xscale("log")
@@ -78,7 +78,7 @@ def reconstruction(
 
 def exhaustive(
     errors: Sequence[float],
-    wrong: Mapping[str, Sequence[int]],
+    wrong_bits: Mapping[str, Sequence[int]],
     bound: Sequence[float],
     *,
     title: str,
@@ -89,7 +89,7 @@ def exhaustive(
     picture, plane = axes(title=title, x="E: every answer is within E of the truth", y="wrong bits")
     plane.fill_between(errors, bound, color=COLOURS[0], alpha=0.1, linewidth=0)
     plane.plot(errors, bound, "-", color=COLOURS[0], label="4E: never more (Dinur, Nissim 2003)")
-    for (name, counts), marker, colour in zip(wrong.items(), "os", COLOURS[1:], strict=False):
+    for (name, counts), marker, colour in zip(wrong_bits.items(), "os", COLOURS[1:], strict=False):
         plane.plot(
             errors, counts, marker, color=colour, label=f"{name} errors", markersize=7, markerfacecolor="none"
         )
@@ -98,7 +98,7 @@ def exhaustive(
     return save(picture, path)
 
 
-def poisoned(
+def poisoning(
     shares: Mapping[str, tuple[float, float, float]], truth: float, *, title: str, path: Path
 ) -> Path:
     """The estimated share of one item by protocol: without liars, with them, and made consistent."""

@@ -17,7 +17,7 @@ from deniable.accounting.proportion import lower, upper
 from deniable.audit.finding import Finding, Witness
 from deniable.audit.one_run import CURVE
 from deniable.audit.sniper import COUPLED
-from deniable.audit.statistics import Array, from_coupled, from_guesses
+from deniable.audit.statistics import Array, from_guesses, from_pairs
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
 from deniable.numbers import down
@@ -41,7 +41,7 @@ LEGEND = (
 def overview(finding: Finding, path: Path) -> Path:
     """What a finding rests on, side by side: guesses against the claim, and the bound by
     samples or the canaries' scores."""
-    witness = _drawn(finding)
+    witness = _drawable_witness(finding)
     picture, left, right = _panels(finding)
     if finding.by_canaries:
         _scores(left, finding, witness)
@@ -59,8 +59,8 @@ def roc(finding: Finding, path: Path) -> Path:
     A small claim leaves a sliver along the diagonal, so there the diagonal is taken off:
     true less false positives.
     """
-    witness = _drawn(finding)
-    picture, plane = axes(title=f"{_short(finding.target)}: guesses and the claim", x="", y="", width=5.4)
+    witness = _drawable_witness(finding)
+    picture, plane = axes(title=f"{_shorten(finding.target)}: guesses and the claim", x="", y="", width=5.4)
     _roc(plane, finding, witness)
     return save(picture, path)
 
@@ -68,23 +68,23 @@ def roc(finding: Finding, path: Path) -> Path:
 def bound_by_samples(finding: Finding, path: Path) -> Path:
     """The certified ε that the same guesses would have given from fewer or more samples,
     the shares held fixed."""
-    witness = _drawn(finding)
+    witness = _drawable_witness(finding)
     if finding.by_canaries:
         raise InvalidParameter(f'Canaries have no bound by samples (the finding on "{finding.target}").')
-    picture, plane = axes(title=f"{_short(finding.target)}: certified ε by samples", x="", y="")
+    picture, plane = axes(title=f"{_shorten(finding.target)}: certified ε by samples", x="", y="")
     _by_samples(plane, finding, witness)
     return save(picture, path)
 
 
 def canaries(finding: Finding, path: Path) -> Path:
     """The scores of the canaries of one run, in and out, and where they were guessed from."""
-    witness = _drawn(finding)
-    picture, plane = axes(title=f"{_short(finding.target)}: scores of canaries", x="", y="")
+    witness = _drawable_witness(finding)
+    picture, plane = axes(title=f"{_shorten(finding.target)}: scores of canaries", x="", y="")
     _scores(plane, finding, witness)
     return save(picture, path)
 
 
-def _drawn(finding: Finding) -> Witness:
+def _drawable_witness(finding: Finding) -> Witness:
     if finding.witness is None or not finding.witness.counts:
         raise InvalidParameter(
             f'The finding on "{finding.target}" has no witness to draw (method: {finding.method}).'
@@ -103,7 +103,7 @@ def _panels(finding: Finding) -> tuple[Figure, Axes, Axes]:
     for side in ("top", "right"):
         right.spines[side].set_visible(False)
     title = (
-        f"{_short(finding.target, 60)}: {finding.verdict}, claimed {finding.claim}, certified ε ≥ "
+        f"{_shorten(finding.target, 60)}: {finding.verdict}, claimed {finding.claim}, certified ε ≥ "
         f"{down(finding.epsilon)}"
     )
     picture.suptitle(title, x=0.01, ha="left", fontsize=11)
@@ -117,7 +117,7 @@ LOWER_RIGHT, BEST = 4, 0
 def _roc(plane: Axes, finding: Finding, witness: Witness) -> None:
     claim, flat = finding.claim, _advantage(finding) < SLIVER
     plane.set_xlabel("false positives")
-    name, ceiling = _allowed(finding)
+    name, ceiling = _claim_curve(finding)
     rates = np.unique([0.0, *np.geomspace(1e-7, 1, 300), *_corners(claim)])
     top = np.array([ceiling(float(r)) for r in rates])
     floor = rates * (not flat)
@@ -143,7 +143,7 @@ def _roc(plane: Axes, finding: Finding, witness: Witness) -> None:
     plane.legend(frameon=False, fontsize=9, loc=place)
 
 
-def _allowed(finding: Finding) -> tuple[str, Callable[[float], float]]:
+def _claim_curve(finding: Finding) -> tuple[str, Callable[[float], float]]:
     """What the claim allows to true positives: (ε, δ), or a Gaussian curve where the
     audit assumed one: the run's or a step's."""
     claim, step = finding.claim, (finding.options or {}).get("claimed_mu")
@@ -163,7 +163,7 @@ def _corners(claim: Budget) -> tuple[float, ...]:
 def _scores(plane: Axes, finding: Finding, witness: Witness) -> None:
     """Steps of equal area for canaries in and out; the tails beyond the outermost cuts
     are drawn one step wide."""
-    cuts, counts = _even(witness)
+    cuts, counts = _drop_slivers(witness)
     step = 1.0
     if len(cuts) > 1:
         step = float(np.median(np.diff(cuts)))
@@ -183,7 +183,7 @@ def _scores(plane: Axes, finding: Finding, witness: Witness) -> None:
     plane.legend(frameon=False, fontsize=9, loc="upper left", ncols=2)
 
 
-def _even(witness: Witness) -> tuple[Array, Array]:
+def _drop_slivers(witness: Witness) -> tuple[Array, Array]:
     """Cuts and counts without those at the thresholds, which would stand as slivers between even steps."""
     cuts, counts = np.array(witness.cuts), np.array(witness.counts, np.float64)
     mask = ~np.isin(cuts, (witness.high, witness.low))
@@ -204,16 +204,16 @@ def _advantage(finding: Finding) -> float:
     return (grow - 1 + 2 * float(finding.claim.delta)) / (grow + 1)
 
 
-def _short(name: str, most: int = 34) -> str:
-    if len(name) <= most:
+def _shorten(name: str, limit: int = 34) -> str:
+    if len(name) <= limit:
         return name
-    return name[: most - 1] + "…"
+    return name[: limit - 1] + "…"
 
 
 def _by_samples(plane: Axes, finding: Finding, witness: Witness) -> None:
     sides = int(witness.high < math.inf) + int(witness.low > -math.inf)
     sizes = np.unique(np.geomspace(200, max(10 * witness.trials, 2000), 60).astype(int))
-    bounds = [_scaled(finding, witness, int(n), sides) for n in sizes]
+    bounds = [_bound_at(finding, witness, int(n), sides) for n in sizes]
     plane.plot(
         sizes, bounds, color=COLOURS[1], linewidth=1.8, label="certified, if the shares stay as they are"
     )
@@ -232,12 +232,12 @@ def _by_samples(plane: Axes, finding: Finding, witness: Witness) -> None:
     plane.legend(frameon=False, fontsize=9, loc="upper left")
 
 
-def _scaled(finding: Finding, witness: Witness, n: int, sides: int) -> float:
+def _bound_at(finding: Finding, witness: Witness, n: int, sides: int) -> float:
     """What `n` samples with the same shares would certify, by the bound that this audit used."""
     share, alpha = n / witness.trials, 1 - finding.confidence
     if finding.method == COUPLED and finding.options:
         right, wrong, both = finding.options["pairs"]
-        return from_coupled(
+        return from_pairs(
             math.floor(right * share), math.ceil(wrong * share), math.floor(both * share), alpha=alpha
         )
     guesses = math.floor(witness.right * share), math.ceil(witness.wrong * share)
@@ -259,7 +259,7 @@ def ladder(findings: Sequence[Finding], path: Path) -> Path:
         plane.plot([bound], [row], "o", color=colour, markerfacecolor=full)
     for marker, colour, full, label in LEGEND:
         plane.plot([], [], marker, color=colour, markerfacecolor=full, label=label, linestyle="none")
-    plane.set_yticks(range(len(findings)), [_short(finding.target) for finding in findings], fontsize=8)
+    plane.set_yticks(range(len(findings)), [_shorten(finding.target) for finding in findings], fontsize=8)
     plane.set_xscale("log")
     plane.invert_yaxis()
     plane.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))

@@ -13,17 +13,17 @@ from deniable.plots import axes, save
 GAP = 1
 
 
-def beside(
+def side_by_side(
     rows: Mapping[str, NDArray[np.floating]],
     shape: tuple[int, int],
     *,
     title: str,
     path: Path,
-    most: int = 10,
+    limit: int = 10,
 ) -> Path:
-    """One row of grey images per name, a column for each person, at most `most` of them."""
+    """One row of grey images per name, a column for each person, at most `limit` of them."""
     height, width = shape
-    columns = min(most, *(len(images) for images in rows.values()))
+    columns = min(limit, *(len(images) for images in rows.values()))
     sheet = np.ones((len(rows) * (height + GAP), columns * (width + GAP)))
     for r, images in enumerate(rows.values()):
         for c in range(columns):

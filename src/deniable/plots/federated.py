@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deniable.plots import COLOURS, axes, empty, save, styled
+from deniable.plots import COLOURS, apply_style, axes, empty, save
 
 LOWEST = 7
 """An axis begins so many times below 100 % as the target does."""
@@ -23,19 +23,19 @@ def by_round(scores: Sequence[float], *, title: str, path: Path) -> Path:
 def tables(
     panels: Mapping[str, Mapping[str, Mapping[int, float]]],
     targets: Mapping[str, float],
-    printed: Mapping[str, Mapping[str, int]],
+    paper_points: Mapping[str, Mapping[str, int]],
     *,
     title: str,
     path: Path,
 ) -> Path:
     """A plane for each panel, with accuracy in per cent by round, the best so far, on a logarithmic axis. Its
-    target is a dashed line, on which an open mark shows the rounds that are `printed` for a curve."""
+    target is a dashed line, on which an open mark shows the rounds that are `paper_points` for a curve."""
     rows = -(-len(panels) // 2)
     picture = empty(9.0, 0.4 + 3.0 * rows)
     picture.suptitle(f"{title} (open marks: rounds in the paper)", x=0.01, ha="left", fontsize=11)
     for i, (name, curves) in enumerate(panels.items()):
         plane = picture.add_subplot(rows, 2, i + 1)
-        styled(plane)
+        apply_style(plane)
         plane.set_title(name, loc="left", fontsize=10)
         target = 100 * targets[name]
         lowest = 100 - LOWEST * (100 - target)
@@ -47,9 +47,14 @@ def tables(
             plane.plot(
                 numbers, best, color=COLOURS[k % 8], label=label, linewidth=1.6, marker=".", markersize=3
             )
-            if curve in printed.get(name, {}):
+            if curve in paper_points.get(name, {}):
                 plane.plot(
-                    printed[name][curve], target, "o", color=COLOURS[k % 8], markerfacecolor="none", zorder=3
+                    paper_points[name][curve],
+                    target,
+                    "o",
+                    color=COLOURS[k % 8],
+                    markerfacecolor="none",
+                    zorder=3,
                 )
         plane.set_xscale("log")
         plane.set_ylim(lowest, 100)

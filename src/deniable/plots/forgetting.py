@@ -14,8 +14,8 @@ def ways(
     names: Sequence[str],
     costs: Sequence[float],
     distances: Sequence[float],
-    forgotten: Sequence[float],
-    others: Sequence[float],
+    forgotten_advantages: Sequence[float],
+    other_advantages: Sequence[float],
     *,
     title: str,
     path: Path,
@@ -28,8 +28,16 @@ def ways(
         for name, cost, distance in zip(names, costs, distances, strict=True)
     ]
     places = list(range(len(names)))
-    plane.barh([p - HEIGHT / 2 for p in places], forgotten, HEIGHT, color=COLOURS[1], label="the forgotten")
-    plane.barh([p + HEIGHT / 2 for p in places], others, HEIGHT, color=COLOURS[0], label="those who stayed")
+    plane.barh(
+        [p - HEIGHT / 2 for p in places],
+        forgotten_advantages,
+        HEIGHT,
+        color=COLOURS[1],
+        label="the forgotten",
+    )
+    plane.barh(
+        [p + HEIGHT / 2 for p in places], other_advantages, HEIGHT, color=COLOURS[0], label="those who stayed"
+    )
     plane.set_yticks(places, names, fontsize=8)
     plane.invert_yaxis()
     plane.axvline(0, color="black", linewidth=0.8)

@@ -32,7 +32,7 @@ def recalls(
 
 def by_size(
     points: Mapping[str, Sequence[tuple[float, float]]],
-    expected: Mapping[str, Sequence[tuple[float, float]]],
+    curves: Mapping[str, Sequence[tuple[float, float]]],
     *,
     title: str,
     path: Path,
@@ -48,7 +48,7 @@ def by_size(
             markersize=4,
             label=f"{name}, measured",
         )
-    for i, (name, pairs) in enumerate(expected.items()):
+    for i, (name, pairs) in enumerate(curves.items()):
         plane.plot(
             *zip(*sorted(pairs), strict=True),
             "-",

@@ -14,7 +14,7 @@ MARKERS = "os^Dv"
 
 def by_epsilon(
     curves: Mapping[str, Sequence[tuple[float, float]]],
-    printed: Mapping[str, Sequence[tuple[float, float]]],
+    paper_points: Mapping[str, Sequence[tuple[float, float]]],
     *,
     title: str,
     path: Path,
@@ -25,7 +25,7 @@ def by_epsilon(
     picture, plane = axes(title=title, x="ε", y="accuracy on the test set (%)")
     for i, (name, points) in enumerate(curves.items()):
         plane.plot(*zip(*sorted(points), strict=True), f"-{MARKERS[i % 5]}", color=COLOURS[i % 8], label=name)
-    for i, (name, points) in enumerate(printed.items()):
+    for i, (name, points) in enumerate(paper_points.items()):
         mark = MARKERS[-1 - i % 5]
         plane.plot(
             *zip(*points, strict=True), mark, color="black", markerfacecolor="none", markersize=8, label=name
@@ -33,7 +33,7 @@ def by_epsilon(
     if level is not None:
         plane.axhline(level[1], linestyle="--", color="grey", linewidth=1, label=level[0])
     plane.set_xscale("log")
-    marks = sorted({x for points in (*curves.values(), *printed.values()) for x, _ in points})
+    marks = sorted({x for points in (*curves.values(), *paper_points.values()) for x, _ in points})
     plane.set_xticks(marks, [f"{mark:g}" for mark in marks])
     plane.set_xticks([], minor=True)
     plane.legend(frameon=False, fontsize=9)
@@ -45,15 +45,15 @@ def by_epoch(
     *,
     title: str,
     path: Path,
-    every: float = 1,
+    interval: float = 1,
     x: str = "epoch",
     levels: Mapping[str, float] | None = None,
 ) -> Path:
-    """Accuracy in per cent after each epoch (or `every` so many steps); `levels` are
+    """Accuracy in per cent after each epoch (or `interval` so many steps); `levels` are
     dashed lines, the numbers of a paper."""
     picture, plane = axes(title=title, x=x, y="accuracy on the test set (%)")
     for i, (name, values) in enumerate(curves.items()):
-        at = [every * (k + 1) for k in range(len(values))]
+        at = [interval * (k + 1) for k in range(len(values))]
         plane.plot(at, values, color=COLOURS[i % 8], label=name, linewidth=1.8)
     for i, (name, level) in enumerate((levels or {}).items()):
         plane.axhline(level, linestyle="--", color=COLOURS[i % 8], linewidth=1, label=name)
@@ -77,7 +77,7 @@ def by_round(curves: Mapping[str, Mapping[int, float]], *, title: str, path: Pat
 
 
 def panels(
-    found: Mapping[str, Sequence[tuple[float, float]]],
+    accuracies: Mapping[str, Sequence[tuple[float, float]]],
     *,
     title: str,
     path: Path,
@@ -87,8 +87,8 @@ def panels(
     picture, plane = axes(title="", x="", y="", width=9.0, height=5.6)
     plane.remove()
     picture.suptitle(title, x=0.01, ha="left", fontsize=11)
-    rows = -(-len(found) // 3)
-    for i, (name, points) in enumerate(found.items()):
+    rows = -(-len(accuracies) // 3)
+    for i, (name, points) in enumerate(accuracies.items()):
         each = picture.add_subplot(rows, 3, i + 1)
         each.plot(*zip(*sorted(points), strict=True), "-o", color=COLOURS[i % 8], markersize=4)
         each.set_xlabel(name)

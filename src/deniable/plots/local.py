@@ -9,7 +9,7 @@ from deniable.plots import COLOURS, axes, save
 
 
 def estimates(
-    truth: Sequence[float], estimate: Sequence[float], half: Sequence[float], *, title: str, path: Path
+    truth: Sequence[float], estimate: Sequence[float], half_widths: Sequence[float], *, title: str, path: Path
 ) -> Path:
     """Estimated users by rank, with error bars, beside the true number."""
     picture, plane = axes(title=title, x="rank of the word", y="users")
@@ -17,7 +17,7 @@ def estimates(
     plane.errorbar(
         rank,
         estimate,
-        yerr=half,
+        yerr=half_widths,
         fmt="o",
         markersize=3.5,
         color=COLOURS[0],

@@ -13,27 +13,27 @@ MARKERS = "os^D"
 
 
 def falling(
-    at: Sequence[float],
+    grid: Sequence[float],
     lines: Mapping[str, Sequence[float]],
     *,
     title: str,
     x: str,
     y: str,
     path: Path,
-    measured: Mapping[str, Sequence[float]] | None = None,
+    points: Mapping[str, Sequence[float]] | None = None,
     note: tuple[float, float, str] | None = None,
 ) -> Path:
-    """Lines over `at` on logarithmic axes; `measured` dots take the colour of the line
+    """Lines over `grid` on logarithmic axes; `points` dots take the colour of the line
     of the same name; `note` marks a point."""
     picture, plane = axes(title=title, x=x, y=y)
     for i, (name, values) in enumerate(lines.items()):
         plane.plot(
-            at, values, STYLES[i % len(STYLES)], color=COLOURS[i % len(COLOURS)], label=name, linewidth=1.8
+            grid, values, STYLES[i % len(STYLES)], color=COLOURS[i % len(COLOURS)], label=name, linewidth=1.8
         )
-    for name, values in (measured or {}).items():
+    for name, values in (points or {}).items():
         i = list(lines).index(name)
         plane.plot(
-            at,
+            grid,
             values,
             MARKERS[i % 4],
             color=COLOURS[i % len(COLOURS)],

@@ -13,7 +13,7 @@ LOWEST = 1e-3
 
 
 def curves(
-    plain: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    baseline: Mapping[str, tuple[Sequence[float], Sequence[float]]],
     private: Mapping[str, tuple[Sequence[float], Sequence[float]]],
     ceiling: Callable[[float], float],
     *,
@@ -23,9 +23,9 @@ def curves(
     """Attacks on the plain model as lines, on the private one as dashes in the same
     colours, with what its guarantee allows."""
     picture, plane = axes(title=title, x="false-positive rate", y="true-positive rate", width=7.4, height=5.0)
-    for colour, name in zip(COLOURS, plain, strict=False):
-        plane.plot(*_shown(*plain[name]), color=colour, label=name)
-        plane.plot(*_shown(*private[name]), color=colour, linestyle=(0, (2, 1.5)), linewidth=1.2)
+    for colour, name in zip(COLOURS, baseline, strict=False):
+        plane.plot(*_trim_curve(*baseline[name]), color=colour, label=name)
+        plane.plot(*_trim_curve(*private[name]), color=colour, linestyle=(0, (2, 1.5)), linewidth=1.2)
     grid = np.geomspace(LOWEST, 1, 200)
     plane.plot(grid, grid, color=COLOURS[7], linewidth=1, label="guessing")
     limits = [ceiling(float(rate)) for rate in grid]
@@ -40,8 +40,8 @@ def curves(
     return save(picture, path)
 
 
-def _shown(false_rates: Sequence[float], true_rates: Sequence[float]) -> tuple[list[float], list[float]]:
-    """From the smallest rate shown on, as steps."""
+def _trim_curve(false_rates: Sequence[float], true_rates: Sequence[float]) -> tuple[list[float], list[float]]:
+    """The curve from the smallest rate shown on, as steps."""
     grid = np.geomspace(LOWEST, 1, 300)
     at = np.searchsorted(false_rates, grid, side="right") - 1
     return grid.tolist(), np.maximum(np.asarray(true_rates)[at], LOWEST / 2).tolist()

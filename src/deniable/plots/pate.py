@@ -11,16 +11,16 @@ Point = tuple[float, float]
 
 
 def accuracy(
-    ours: Mapping[str, Sequence[tuple[float, Sequence[float]]]],
-    printed: Mapping[str, Point],
+    curves: Mapping[str, Sequence[tuple[float, Sequence[float]]]],
+    paper_points: Mapping[str, Point],
     *,
     title: str,
     path: Path,
 ) -> Path:
-    """`ours`: for each name (ε, accuracies of all runs), drawn as the mean with a bar from least to most;
-    `printed`: the points of papers."""
+    """`curves`: for each name (ε, accuracies of all runs), drawn as the mean with a bar from least to most;
+    `paper_points`: the points of papers."""
     picture, plane = axes(title=title, x="ε of the labels", y="accuracy of the student")
-    for (name, points), marker, colour in zip(ours.items(), "osD", COLOURS, strict=False):
+    for (name, points), marker, colour in zip(curves.items(), "osD", COLOURS, strict=False):
         means = [sum(runs) / len(runs) for _, runs in points]
         least = [mean - min(runs) for mean, (_, runs) in zip(means, points, strict=True)]
         most = [max(runs) - mean for mean, (_, runs) in zip(means, points, strict=True)]
@@ -28,7 +28,7 @@ def accuracy(
         plane.errorbar(
             at, means, yerr=[least, most], fmt=f"-{marker}", color=colour, capsize=3, markersize=5, label=name
         )
-    for (name, point), marker in zip(printed.items(), "^vP", strict=False):
+    for (name, point), marker in zip(paper_points.items(), "^vP", strict=False):
         plane.plot(
             *point, marker, color="black", markerfacecolor="none", markersize=8, label=name, linestyle="none"
         )

@@ -85,24 +85,24 @@ def _figures(finding: Finding) -> list[tuple[str, str]]:
     return [*figures, *_system((finding.options or {}).get("system", {}))]
 
 
-def _system(asked: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _system(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What was asked of a system that is not ours, and on which neighbours."""
-    if asked.get("command"):
-        yield "command", asked["command"]
-    if asked.get("url"):
-        yield "address", f"{asked['method'].upper()} {asked['url']}"
-        yield "looked at", asked["path"] or "the whole answer"
-    if asked.get("sql"):
-        yield "database", asked["sql"]
-        yield "query", asked["query"]
-    if asked.get("rate"):
-        yield "runs a second", f"at most {asked['rate']:g}"
-    for neighbour in asked.get("data") or ():
+    if options.get("command"):
+        yield "command", options["command"]
+    if options.get("url"):
+        yield "address", f"{options['method'].upper()} {options['url']}"
+        yield "looked at", options["path"] or "the whole answer"
+    if options.get("sql"):
+        yield "database", options["sql"]
+        yield "query", options["query"]
+    if options.get("rate"):
+        yield "runs a second", f"at most {options['rate']:g}"
+    for neighbour in options.get("data") or ():
         yield "neighbour", neighbour + _digest(Path(neighbour))
 
 
 def _digest(file: Path) -> str:
-    """By which somebody else sees that it is the same file."""
+    """The digest by which somebody else sees that it is the same file."""
     if not file.is_file():
         return ""
     return f" (SHA-256 {hashlib.sha256(file.read_bytes()).hexdigest()})"

@@ -19,15 +19,15 @@ def certified_accuracy(
     title: str,
     norm: str,
     path: Path,
-    printed: Mapping[str, Sequence[tuple[float, float]]] | None = None,
-    abstained: float | None = None,
+    paper_points: Mapping[str, Sequence[tuple[float, float]]] | None = None,
+    abstention: float | None = None,
 ) -> Path:
-    """Share of pictures whose right answer certainly holds within a radius; `printed` are points of
+    """Share of pictures whose right answer certainly holds within a radius; `paper_points` are points of
     papers."""
     picture, plane = axes(title=title, x=f"radius ({norm})", y="certified accuracy (%)")
-    _lines(plane, curves, printed or {})
-    if abstained is not None:
-        plane.plot([], [], " ", label=f"abstained: {100 * abstained:.1f} %")
+    _lines(plane, curves, paper_points or {})
+    if abstention is not None:
+        plane.plot([], [], " ", label=f"abstained: {100 * abstention:.1f} %")
     plane.legend(frameon=False, fontsize=8)
     return save(picture, path)
 
@@ -76,11 +76,11 @@ def noisy_pictures(rows: Mapping[str, Sequence[Any]], *, title: str, path: Path)
     return save(picture, path)
 
 
-def _lines(plane: Any, curves: Mapping[str, Any], printed: Mapping[str, Any]) -> None:
+def _lines(plane: Any, curves: Mapping[str, Any], paper_points: Mapping[str, Any]) -> None:
     for i, (name, points) in enumerate(curves.items()):
         xs, ys = zip(*points, strict=True)
         plane.plot(xs, ys, DASHES[i // 8 % 4], color=COLOURS[i % 8], label=name, linewidth=1.6)
-    for i, (name, points) in enumerate(printed.items()):
+    for i, (name, points) in enumerate(paper_points.items()):
         xs, ys = zip(*points, strict=True)
         plane.plot(xs, ys, MARKERS[i % 5], color="black", markerfacecolor="none", markersize=6, label=name)
     plane.set_ylim(bottom=0)

@@ -52,9 +52,9 @@ def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
     return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
 
 
-def _box(kind: str, x: float, y: float, width: float, height: float, more: str = "") -> str:
+def _box(kind: str, x: float, y: float, width: float, height: float, extra: str = "") -> str:
     size = f'width="{max(width, 0):.1f}" height="{max(height, 0):.1f}"'
-    return f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" {size} rx="2.5"{more}/>'
+    return f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" {size} rx="2.5"{extra}/>'
 
 
 def _text(x: float, y: float, words: str, anchor: str = "start", kind: str = "") -> str:
@@ -64,7 +64,7 @@ def _text(x: float, y: float, words: str, anchor: str = "start", kind: str = "")
     return f'<text{attribute} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
-def _told(mark: str, words: str) -> str:
+def _add_title(mark: str, words: str) -> str:
     """A mark that says more when it is pointed at."""
     return f"<g>{mark}<title>{escape(words)}</title></g>"
 
@@ -87,12 +87,14 @@ def _anchor(x: float, first: float, last: float) -> str:
     return "middle"
 
 
-def _rules(left: float, right: float, up: Callable[[float], float], at: Iterable[float]) -> list[str]:
+def _rules(
+    left: float, right: float, height_of: Callable[[float], float], levels: Iterable[float]
+) -> list[str]:
     """Lines across a picture, each with its number before it."""
     marks = []
-    for tick in at:
-        marks.append(_line("grid", left, up(tick), right, up(tick)))
-        marks.append(_text(left - 8, up(tick) + 4, short(tick), "end"))
+    for tick in levels:
+        marks.append(_line("grid", left, height_of(tick), right, height_of(tick)))
+        marks.append(_text(left - 8, height_of(tick) + 4, axis_text(tick), "end"))
     return marks
 
 
@@ -107,7 +109,7 @@ def _room(labels: Sequence[str]) -> float:
     return max((len(_cut(words)) for words in labels), default=4) * 10.5 + 16
 
 
-def ticks(low: float, high: float, most: int = 5) -> list[float]:
+def ticks(low: float, high: float, count: int = 5) -> list[float]:
     """Round numbers within [low, high].
 
     >>> ticks(0, 1234)
@@ -117,17 +119,17 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
         if math.isfinite(low):
             return [low]
         return [0.0]
-    rough = (high - low) / most
+    rough = (high - low) / count
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
     first = math.ceil(low / step - 1e-9)
     return [step * i for i in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def short(x: float) -> str:
+def axis_text(x: float) -> str:
     """A number for an axis.
 
-    >>> short(1500.0), short(0.25), short(2_000_000.0)
+    >>> axis_text(1500.0), axis_text(0.25), axis_text(2_000_000.0)
     ('1,500', '0.25', '2,000,000')
     """
     if float(x).is_integer() and abs(x) < 1e12:
@@ -152,7 +154,7 @@ def _interval(value: float | None, low: float | None, high: float | None) -> str
     if value is None:
         return "no value"
     if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
-        return short(value)
+        return axis_text(value)
     return f"{value:,.6g}, between {low:,.6g} and {high:,.6g}"
 
 
@@ -174,7 +176,7 @@ def bars(labels: Sequence[str], values: Cells, low: Cells, high: Cells, *, name:
     for tick in ticks(least, most, 4):
         parts += [
             _line("grid", place(tick), top - 6, place(tick), bottom),
-            _text(place(tick), bottom + 18, short(tick), "middle"),
+            _text(place(tick), bottom + 18, axis_text(tick), "middle"),
         ]
     for i, words in enumerate(labels):
         middle = top + step * i + step / 2
@@ -182,7 +184,7 @@ def bars(labels: Sequence[str], values: Cells, low: Cells, high: Cells, *, name:
         value = values[i]
         if value is not None and math.isfinite(value):
             mark = _bar(place, middle, value, low[i], high[i])
-            parts.append(_told(mark, f"{words}: {_interval(value, low[i], high[i])}"))
+            parts.append(_add_title(mark, f"{words}: {_interval(value, low[i], high[i])}"))
     parts.append(_line("axis", place(0), top - 6, place(0), bottom))
     return _picture(WIDTH, bottom + 26, label, parts)
 
@@ -213,12 +215,12 @@ def lines(
     width = (last - first) or 1.0
     across = [left + (x - first) / width * (right - left) for x in places]
 
-    def up(y: float) -> float:
+    def height_of(y: float) -> float:
         return bottom - (y - least) / (most - least) * (bottom - top)
 
-    parts = [_text(left, 16, name, kind="strong"), *_rules(left, right, up, ticks(least, most))]
+    parts = [_text(left, 16, name, kind="strong"), *_rules(left, right, height_of, ticks(least, most))]
     intervals = [
-        (x, up(a), up(b))
+        (x, height_of(a), height_of(b))
         for x, a, b in zip(across, low, high, strict=True)
         if _is_finite(a) and _is_finite(b)
     ]
@@ -226,22 +228,22 @@ def lines(
     points, dots = [], []
     for x, words, value, lower, upper in zip(across, labels, values, low, high, strict=True):
         if value is not None:
-            y = up(float(value))
+            y = height_of(float(value))
             dot = f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="3"/>'
             points.append((x, y))
-            dots.append(_told(dot, f"{words}: {_interval(value, lower, upper)}"))
+            dots.append(_add_title(dot, f"{words}: {_interval(value, lower, upper)}"))
     parts += [_path("soft", band, close=True), _path("line", points), *dots]
     for i in _spread(len(labels), 4):
         parts.append(_text(across[i], bottom + 20, _cut(labels[i]), _anchor(i, 0, len(labels) - 1)))
-    parts.append(_line("axis", left, up(0), right, up(0)))
+    parts.append(_line("axis", left, height_of(0), right, height_of(0)))
     return _picture(WIDTH, bottom + 30, label, parts)
 
 
-def _spread(count: int, most: int) -> list[int]:
+def _spread(count: int, limit: int) -> list[int]:
     """At most so many of the numbers below `count`, evenly, first and last among them."""
-    if count <= most:
+    if count <= limit:
         return list(range(count))
-    return sorted({round(i * (count - 1) / (most - 1)) for i in range(most)})
+    return sorted({round(i * (count - 1) / (limit - 1)) for i in range(limit)})
 
 
 def heat(
@@ -275,7 +277,7 @@ def heat(
                 field += _text(
                     x + width / 2, y + height / 2 + 4, _fitting(caption, width), "middle", "strong"
                 )
-                parts.append(_told(field, f"{words}, {column}: {caption}"))
+                parts.append(_add_title(field, f"{words}, {column}: {caption}"))
     return _picture(WIDTH, top + height * len(rows) + 8, label, parts)
 
 
@@ -292,14 +294,14 @@ def _fitting(words: str, width: float) -> str:
 # ------------------------------------------------------------------------------------------------ budgets
 
 
-def dial(share: float, *, middle: str, below: str, label: str) -> str:
+def dial(share: float, *, middle: str, caption: str, label: str) -> str:
     """Half a ring that fills up: how much of a limit is used."""
     part = min(max(share, 0.0), 1.0)
     length = math.pi * 80
     arc = "M20 96A80 80 0 0 1 180 96"
     full = f'<path class="ring" d="{arc}"/>'
     stroke = f'<path class="ring used" d="{arc}" stroke-dasharray="{part * length:.1f} {2 * length:.0f}"/>'
-    words = _text(100, 78, middle, "middle", "strong big") + _text(100, 98, below, "middle")
+    words = _text(100, 78, middle, "middle", "strong big") + _text(100, 98, caption, "middle")
     return _picture(200, 106, label, [full, stroke * (part > 0), words])
 
 
@@ -321,25 +323,25 @@ def steps(
     first, last = min(times, default=0.0), max(times, default=1.0)
     width = (last - first) or 1.0
 
-    def at(time: float) -> float:
+    def place_time(time: float) -> float:
         return left + (time - first) / width * (right - left)
 
-    def up(level: float) -> float:
+    def height_of(level: float) -> float:
         return bottom - level / most * (bottom - top)
 
-    parts = [_text(left, 16, name, kind="strong"), *_rules(left, right, up, ticks(0, most, 4))]
+    parts = [_text(left, 16, name, kind="strong"), *_rules(left, right, height_of, ticks(0, most, 4))]
     parts += [
-        _line("limit", left, up(limit), right, up(limit)),
-        _text(right, up(limit) - 6, "limit", "end", "warn"),
+        _line("limit", left, height_of(limit), right, height_of(limit)),
+        _text(right, height_of(limit) - 6, "limit", "end", "warn"),
     ]
-    points, before = [(left, up(0.0))], 0.0
+    points, before = [(left, height_of(0.0))], 0.0
     for time, level in zip(times, levels, strict=True):
-        points += [(at(time), up(before)), (at(time), up(level))]
+        points += [(place_time(time), height_of(before)), (place_time(time), height_of(level))]
         before = level
-    points.append((right, up(before)))
+    points.append((right, height_of(before)))
     parts += [_path("soft", [*points, (right, bottom), (left, bottom)], close=True), _path("line", points)]
     for i in _spread(len(labels), 2):
-        parts.append(_text(at(times[i]), bottom + 20, labels[i], _anchor(i, 0, 1)))
+        parts.append(_text(place_time(times[i]), bottom + 20, labels[i], _anchor(i, 0, 1)))
     return _picture(WIDTH, bottom + 30, label, parts)
 
 
@@ -361,7 +363,7 @@ def region(
     power: Callable[[float], float],
     points: Sequence[Reached],
     *,
-    allowed: str,
+    bound: str,
     label: str,
 ) -> str:
     """False against true positives: the region that a guarantee allows, and what an attack reached.
@@ -371,31 +373,31 @@ def region(
     left, top, side = 46.0, 14.0, 280.0
     bottom = top + side
 
-    def at(x: float, y: float) -> tuple[float, float]:
+    def place_point(x: float, y: float) -> tuple[float, float]:
         return left + x * side, bottom - y * side
 
     rates = sorted({0.0, *(i / 100 for i in range(101)), *(10 ** (-k / 4) for k in range(1, 17))})
-    upper = [at(x, power(x)) for x in rates]
-    lower = [at(1 - x, 1 - power(x)) for x in rates]
+    upper = [place_point(x, power(x)) for x in rates]
+    lower = [place_point(1 - x, 1 - power(x)) for x in rates]
     parts = [_path("soft", [*upper, *lower], close=True)]
     for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
         parts += [
-            _line("grid", *at(0, tick), *at(1, tick)),
-            _line("grid", *at(tick, 0), *at(tick, 1)),
-            _text(left - 8, at(0, tick)[1] + 4, f"{tick:g}", "end"),
-            _text(at(tick, 0)[0], bottom + 18, f"{tick:g}", "middle"),
+            _line("grid", *place_point(0, tick), *place_point(1, tick)),
+            _line("grid", *place_point(tick, 0), *place_point(tick, 1)),
+            _text(left - 8, place_point(0, tick)[1] + 4, f"{tick:g}", "end"),
+            _text(place_point(tick, 0)[0], bottom + 18, f"{tick:g}", "middle"),
         ]
-    parts += [_path("line", upper), _line("axis", *at(0, 0), *at(1, 1))]
+    parts += [_path("line", upper), _line("axis", *place_point(0, 0), *place_point(1, 1))]
     for x, x_low, x_high, y, y_low, y_high in points:
         parts += [
-            _line("error", *at(x_low, y), *at(x_high, y)),
-            _line("error", *at(x, y_low), *at(x, y_high)),
+            _line("error", *place_point(x_low, y), *place_point(x_high, y)),
+            _line("error", *place_point(x, y_low), *place_point(x, y_high)),
         ]
-        px, py = at(x, y)
+        px, py = place_point(x, y)
         parts.append(f'<circle class="dot" cx="{px:.1f}" cy="{py:.1f}" r="2.6"/>')
     parts += [
         _text(left + side / 2, bottom + 36, "false alarms", "middle"),
-        _text(left + side - 8, bottom - 10, allowed, "end", "strong"),
+        _text(left + side - 8, bottom - 10, bound, "end", "strong"),
     ]
     return _picture(left + side + 14, bottom + 44, label, parts)
 
@@ -404,15 +406,15 @@ def belief(prior: float, low: float, high: float, *, label: str) -> str:
     """A belief before an answer, and where it may end after it, from 0 to 100 %."""
     left, right = 14.0, WIDTH - 14.0
 
-    def at(x: float) -> float:
+    def place_share(x: float) -> float:
         return left + x * (right - left)
 
     parts = [
         _box("track", left, 44, right - left, 16),
-        _box("mark", at(low), 44, at(high) - at(low), 16),
-        _line("error", at(prior), 34, at(prior), 70),
-        _text(at(prior), 26, "before", _anchor(prior, 0.06, 0.94), "strong"),
+        _box("mark", place_share(low), 44, place_share(high) - place_share(low), 16),
+        _line("error", place_share(prior), 34, place_share(prior), 70),
+        _text(place_share(prior), 26, "before", _anchor(prior, 0.06, 0.94), "strong"),
     ]
     for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
-        parts.append(_text(at(tick), 88, f"{100 * tick:g} %", _anchor(tick, 0, 1)))
+        parts.append(_text(place_share(tick), 88, f"{100 * tick:g} %", _anchor(tick, 0, 1)))
     return _picture(WIDTH, 96, label, parts)

@@ -21,9 +21,9 @@ class Reproduction(Protocol):
 
     SUMMARY: str
 
-    def run(self, out: Path, progress: Progress) -> Report: ...
+    def run(self, folder: Path, progress: Progress) -> Report: ...
 
-    def full(self, out: Path, progress: Progress) -> Report: ...
+    def full(self, folder: Path, progress: Progress) -> Report: ...
 
 
 def names() -> list[str]:
@@ -52,15 +52,15 @@ def load(name: str) -> Reproduction:
     return cast(Reproduction, importlib.import_module(f"{__name__}.{name.replace('-', '_')}"))
 
 
-def compute(name: str, out: Path, progress: Progress, *, full: bool = False) -> Report:
-    """The reproduction `name` (all of it where it is `full`), with its table in the folder `out`;
+def compute(name: str, folder: Path, progress: Progress, *, full: bool = False) -> Report:
+    """The reproduction `name` (all of it where it is `full`), with its table in `folder`;
     `report.figure` draws its figure there."""
     reproduction = load(name)
     if full and not hasattr(reproduction, "full"):
         raise InvalidParameter(
             f"The reproduction {name} has no --full: it always computes the whole. Nothing was run."
         )
-    out.mkdir(parents=True, exist_ok=True)
-    report = (reproduction.full if full else reproduction.run)(out, progress)
-    report.write_table(out / f"{name}.csv")
+    folder.mkdir(parents=True, exist_ok=True)
+    report = (reproduction.full if full else reproduction.run)(folder, progress)
+    report.write_table(folder / f"{name}.csv")
     return report

@@ -35,30 +35,30 @@ class People:
     labels: Labels
     groups: NDArray[Any]
 
-    def taken(self, places: Any) -> People:
+    def select(self, places: Any) -> People:
         return People(self.rows[places], self.labels[places], self.groups[places])
 
     def __len__(self) -> int:
         return len(self.labels)
 
 
-def people(name: str, most: int | None = None, seed: int = 0) -> tuple[People, People]:
-    """Training and test rows of `adult` or `census-kdd`, at most `most` of each, drawn at random."""
+def people(name: str, limit: int | None = None, seed: int = 0) -> tuple[People, People]:
+    """Training and test rows of `adult` or `census-kdd`, at most `limit` of each, drawn at random."""
     data = cast(FileTable, load(name))
     parts = [
-        _taken(table.replace_schema_metadata(), most, seed)
+        _sample_rows(table.replace_schema_metadata(), limit, seed)
         for table in (data.table, data.test)
         if table is not None
     ]
     table = pa.concat_tables(parts, promote_options="permissive")
     columns = [column for column in table.column_names if column not in (data.target, *LEFT_OUT[name])]
-    rows = np.hstack([_encoded(table[column]) for column in columns])
+    rows = np.hstack([_encode_column(table[column]) for column in columns])
     rows = np.hstack([rows, np.ones((len(rows), 1), np.float32)])
     rows *= np.minimum(1, LONGEST / np.linalg.norm(rows, axis=1, keepdims=True))
     labels = np.array([INCOMES[name] in str(value) for value in table[data.target].to_pylist()], np.int64)
     population = People(rows, labels, groups(table["race"].to_pylist(), table["sex"].to_pylist()))
     first = parts[0].num_rows
-    return population.taken(slice(0, first)), population.taken(slice(first, None))
+    return population.select(slice(0, first)), population.select(slice(first, None))
 
 
 def groups(races: Sequence[str], sexes: Sequence[str]) -> NDArray[Any]:
@@ -70,13 +70,13 @@ def groups(races: Sequence[str], sexes: Sequence[str]) -> NDArray[Any]:
     return np.array(names)
 
 
-def _taken(table: pa.Table, most: int | None, seed: int) -> pa.Table:
-    if most is None or table.num_rows <= most:
+def _sample_rows(table: pa.Table, limit: int | None, seed: int) -> pa.Table:
+    if limit is None or table.num_rows <= limit:
         return table
-    return table.take(np.random.default_rng(seed).permutation(table.num_rows)[:most])
+    return table.take(np.random.default_rng(seed).permutation(table.num_rows)[:limit])
 
 
-def _encoded(column: pa.ChunkedArray) -> Floats:
+def _encode_column(column: pa.ChunkedArray) -> Floats:
     """Numbers scaled by their 99th percentile and cut at 2, words as one column each."""
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
         values = column.to_numpy().astype(np.float64)
@@ -90,7 +90,7 @@ def _encoded(column: pa.ChunkedArray) -> Floats:
 class GroupSteps:
     """How the model is trained: `steps` on lots of `lot` rows on average, each gradient at most `clip` long.
 
-    `epsilon` is None without noise, `clip` None without clipping. `favoured` is a group whose gradients may
+    `epsilon` is None without noise, `clip` None without clipping. `favourite` is a group whose gradients may
     be `favour` times as long: the noise is then that of the longest."""
 
     epsilon: float | None = None
@@ -98,7 +98,7 @@ class GroupSteps:
     steps: int = 400
     lot: int = 1000
     learning_rate: float = 4.0
-    favoured: str | None = None
+    favourite: str | None = None
     favour: float = 1.0
 
     def noise(self, rows: int) -> float:
@@ -118,15 +118,15 @@ class GroupSteps:
             lot = np.flatnonzero(g.random(len(data)) < self.lot / len(data))
             x = data.rows[lot]
             slope = 1 / (1 + np.exp(-(x @ weights))) - data.labels[lot]
-            total = x.T @ (slope * self._shortened(np.abs(slope) * lengths[lot], data.groups[lot]))
+            total = x.T @ (slope * self._clip_factors(np.abs(slope) * lengths[lot], data.groups[lot]))
             weights = weights - self.learning_rate / self.lot * (total + noise * g.normal(size=len(weights)))
             mean += weights / (self.steps - half) if step >= half else 0
         return mean.astype(np.float32)
 
-    def _shortened(self, lengths: Any, named: Any) -> Any:
+    def _clip_factors(self, lengths: Any, groups: Any) -> Any:
         if self.clip is None:
             return 1.0
-        clips = self.clip * np.where(named == self.favoured, self.favour, 1.0)
+        clips = self.clip * np.where(groups == self.favourite, self.favour, 1.0)
         return np.minimum(1, clips / np.maximum(lengths, 1e-12))
 
 

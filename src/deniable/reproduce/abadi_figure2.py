@@ -29,7 +29,7 @@ READING = (
 )
 
 
-def run(out: Path, progress: Progress) -> Report:
+def run(folder: Path, progress: Progress) -> Report:
     step = GaussianNoise(NOISE).sampled(RATE)
     curves: dict[str, list[float]] = {
         "strong composition (valid)": [],
@@ -53,7 +53,7 @@ def run(out: Path, progress: Progress) -> Report:
             for epoch, value in points.items()
         ],
         title=f"DP-SGD: q = {RATE}, σ = {NOISE}, δ = {DELTA:g} (Abadi et al. 2016, Fig. 2)",
-        path=out / "abadi-figure2.png",
+        path=folder / "abadi-figure2.png",
     )
     strong, moments, _ = curves.values()
     rows = [

@@ -29,7 +29,7 @@ READING = (
 )
 
 
-def run(out: Path, progress: Progress) -> Report:
+def run(folder: Path, progress: Progress) -> Report:
     _learning.need_torch()
     from deniable.learn.recipes.abadi import Network, PcaNetwork
     from deniable.randomness import SecureRandom
@@ -53,7 +53,7 @@ def run(out: Path, progress: Progress) -> Report:
         plots.by_epoch,
         curves,
         title="MNIST by epoch, 60 components and 1000 hidden units (Abadi et al. 2016, Fig. 3)",
-        path=out / "abadi-figure3.png",
+        path=folder / "abadi-figure3.png",
         levels={f"paper at ε = {cost:g}": accuracy for _, _, cost, accuracy in NOISE.values()},
     )
     columns = ("noise", "σ", "PCA σ", "ε moments", "ε tight", "ours %", "paper %", "paper ε")

@@ -29,7 +29,7 @@ READING = (
 )
 
 
-def run(out: Path, progress: Progress) -> Report:
+def run(folder: Path, progress: Progress) -> Report:
     _learning.need_torch()
     best = _best(_outcomes(progress))
     lines = {
@@ -41,7 +41,7 @@ def run(out: Path, progress: Progress) -> Report:
         lines,
         {},
         title="MNIST accuracy at (ε, δ) (Abadi et al. 2016, Fig. 4)",
-        path=out / "abadi-figure4.png",
+        path=folder / "abadi-figure4.png",
     )
     rows = [(limit, *(best[limit, delta] for delta in DELTAS)) for limit in EPSILONS]
     reading = READING.format(noise=", ".join(f"{noise:g}" for noise in NOISE), every=EVERY)

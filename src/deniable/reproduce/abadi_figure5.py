@@ -36,7 +36,7 @@ READING = (
 )
 
 
-def run(out: Path, progress: Progress) -> Report:
+def run(folder: Path, progress: Progress) -> Report:
     _learning.need_torch()
     from deniable.learn.recipes.abadi import PcaNetwork, tuned_for
     from deniable.randomness import SecureRandom
@@ -55,7 +55,7 @@ def run(out: Path, progress: Progress) -> Report:
         plots.panels,
         {name: [(row[1], row[3]) for row in rows if row[0] == name] for name in VARIED},
         title=f"MNIST accuracy at ε = {EPSILON:g} by one parameter at a time (Abadi et al. 2016, Fig. 5)",
-        path=out / "abadi-figure5.png",
+        path=folder / "abadi-figure5.png",
         logarithmic=("lot", "learning rate", "clip"),
     )
     columns = ("parameter", "value", "σ", "accuracy %")

@@ -32,7 +32,7 @@ READING = (
 )
 
 
-def run(out: Path, progress: Progress) -> Report:
+def run(folder: Path, progress: Progress) -> Report:
     _learning.need_torch()
     from deniable.learn.recipes import cifar10, maps
     from deniable.learn.recipes.classifier import RecipeClassifier, mapped, whitened
@@ -45,12 +45,12 @@ def run(out: Path, progress: Progress) -> Report:
         features: list[Tensor] = []  # of the test set: the same at every step of a run
 
         def note(
-            step: int, found: RecipeClassifier, curve: list[float] = curve, features: list[Tensor] = features
+            step: int, model: RecipeClassifier, curve: list[float] = curve, features: list[Tensor] = features
         ) -> None:
             if not features:
-                features.append(whitened(test, found.whitening))
+                features.append(whitened(test, model.whitening))
             if step % EVERY == 0:
-                right = found.linear(features[0]).argmax(1).numpy() == data.test_labels
+                right = model.linear(features[0]).argmax(1).numpy() == data.test_labels
                 curve.append(100 * float(right.mean()))
 
         recipe = cifar10.cifar10(target, maps=maps.ready, on_step=note)
@@ -63,8 +63,8 @@ def run(out: Path, progress: Progress) -> Report:
         plots.by_epoch,
         curves,
         title="CIFAR-10 in the course of training (Abadi et al. 2016, Fig. 6)",
-        path=out / "abadi-figure6.png",
-        every=EVERY,
+        path=folder / "abadi-figure6.png",
+        interval=EVERY,
         x="step",
         levels={f"paper at ε = {target:g}, CIFAR-100 public": accuracy for target, accuracy in PAPER.items()},
     )

@@ -31,7 +31,7 @@ READING = (
 )
 
 
-def run(out: Path, progress: Progress) -> Report:
+def run(folder: Path, progress: Progress) -> Report:
     _learning.need_torch()
     from deniable.learn.recipes import cifar10, maps
     from deniable.learn.recipes.classifier import mapped
@@ -56,7 +56,7 @@ def run(out: Path, progress: Progress) -> Report:
             "Tang et al. 2023, no public data": list(DRAWN.items()),
         },
         title="CIFAR-10 under differential privacy (δ = 1e-5)",
-        path=out / "cifar-dpsgd.png",
+        path=folder / "cifar-dpsgd.png",
     )
     rows = [
         (

@@ -36,11 +36,11 @@ class Method:
     name: str
     split: str
     rate: float
-    most: int
+    max_rounds: int
     epochs: int = 1
     batch: int | None = 10
     vectors: int = 1
-    every: int = 1
+    interval: int = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -55,13 +55,13 @@ class Method:
 
 
 METHODS = (
-    Method("FedSGD", "IID", 0.5, 1000, batch=None, every=5),
+    Method("FedSGD", "IID", 0.5, 1000, batch=None, interval=5),
     Method("FedAvg, E = 1", "IID", 0.3, 200),
     Method("FedAvg, E = 5", "IID", 0.1, 100, epochs=5),
-    Method("FedAvg, E = 1", "shards", 0.1, 500, every=5),
-    Method("FedAvg, E = 5", "shards", 0.05, 300, epochs=5, every=5),
-    Method("FedProx, E = 5", "shards", 0.05, 300, epochs=5, every=5, settings={"proximal": 0.1}),
-    Method("SCAFFOLD, E = 1", "shards", 0.1, 500, vectors=2, every=5, settings={"scaffold": True}),
+    Method("FedAvg, E = 1", "shards", 0.1, 500, interval=5),
+    Method("FedAvg, E = 5", "shards", 0.05, 300, epochs=5, interval=5),
+    Method("FedProx, E = 5", "shards", 0.05, 300, epochs=5, interval=5, settings={"proximal": 0.1}),
+    Method("SCAFFOLD, E = 1", "shards", 0.1, 500, vectors=2, interval=5, settings={"scaffold": True}),
 )
 
 READING = (
@@ -73,15 +73,15 @@ READING = (
 )
 
 
-def run(out: Path, progress: Progress) -> Report:
+def run(folder: Path, progress: Progress) -> Report:
     _learning.need_torch()
     from deniable.federated.mcmahan import Digits
 
-    return report(METHODS, Digits.of(load("mnist")), out, progress)
+    return report(METHODS, Digits.of(load("mnist")), folder, progress)
 
 
-def report(methods: Sequence[Method], data: Digits, out: Path, progress: Progress) -> Report:
-    results = [(method, played(method, data)) for method in progress(methods, "Methods")]
+def report(methods: Sequence[Method], data: Digits, folder: Path, progress: Progress) -> Report:
+    results = [(method, simulate_method(method, data)) for method in progress(methods, "Methods")]
     curves = {
         f"{method.name}, {method.split}": [
             (at * method.megabytes, score) for at, score in sorted(result.scores.items())
@@ -93,7 +93,7 @@ def report(methods: Sequence[Method], data: Digits, out: Path, progress: Progres
         curves,
         target=100 * TARGET,
         title="Accuracy by what clients have sent",
-        path=out / "communication.png",
+        path=folder / "communication.png",
     )
     columns = ("data", "method", "local steps a round", "rounds", "MB up", "local steps", "best %")
     rows = [
@@ -105,7 +105,7 @@ def report(methods: Sequence[Method], data: Digits, out: Path, progress: Progres
 
 def _row(method: Method, rounds: float | None) -> tuple[object, ...]:
     if rounds is None:
-        return (method.split, method.name, method.steps, f"> {method.most}", None, None)
+        return (method.split, method.name, method.steps, f"> {method.max_rounds}", None, None)
     count = round(rounds, 1)
     return (
         method.split,
@@ -117,7 +117,7 @@ def _row(method: Method, rounds: float | None) -> tuple[object, ...]:
     )
 
 
-def played(method: Method, data: Digits) -> Simulated:
+def simulate_method(method: Method, data: Digits) -> Simulated:
     from deniable.federated import mcmahan
 
     return mcmahan.played(
@@ -125,11 +125,11 @@ def played(method: Method, data: Digits) -> Simulated:
         data.dealt(method.split, CLIENTS),
         data.accuracy,
         share=SHARE,
-        rounds=method.most,
+        rounds=method.max_rounds,
         local_epochs=method.epochs,
         batch=method.batch,
         learning_rate=method.rate,
-        every=method.every,
+        every=method.interval,
         target=TARGET,
         **method.settings,
     )

@@ -32,7 +32,7 @@ def vocabulary() -> list[str]:
     return [words[i] for i in np.random.default_rng(1).permutation(len(words))[:512]]
 
 
-def run(out: Path, progress: Progress) -> Report:
+def run(folder: Path, progress: Progress) -> Report:
     words, rng, people = vocabulary(), SecureRandom(), np.random.default_rng(0)
     cms, fragments, lengths = (
         CountMeanSketch(EPSILON, hashes=512),
@@ -69,7 +69,7 @@ def run(out: Path, progress: Progress) -> Report:
         estimate.counts[:SHOWN].tolist(),
         half[:SHOWN].tolist(),
         title=f"Count Mean Sketch: {USERS:,} users, ε = {EPSILON}, 512 words",
-        path=out / "count-mean-sketch.png",
+        path=folder / "count-mean-sketch.png",
     )
     inside = float((np.abs(estimate.counts - truth) <= half).mean())
     false = len((by_puzzle | by_tree) - set(words))
@@ -82,7 +82,7 @@ def run(out: Path, progress: Progress) -> Report:
     return Report("Count Mean Sketch: the most frequent words", columns, rows, draw, reading)
 
 
-def _mark(found: bool) -> str:
-    if found:
+def _mark(is_true: bool) -> str:
+    if is_true:
         return "found"
     return ""

@@ -38,7 +38,7 @@ READING = (
 )
 
 
-def run(out: Path, progress: Progress) -> Report:
+def run(folder: Path, progress: Progress) -> Report:
     _learning.need_torch()
     from deniable.federated.mcmahan import Digits
 
@@ -51,7 +51,7 @@ def run(out: Path, progress: Progress) -> Report:
         curves,
         {},
         title="Federated averaging on MNIST, by where noise is added",
-        path=out / "dp-fedavg.png",
+        path=folder / "dp-fedavg.png",
         level=("without clip and noise", reference),
     )
     rows: list[tuple[object, ...]] = [("none, and no clip", "∞", 0, round(reference, 2))]
@@ -87,11 +87,11 @@ def results(
     jobs = list(product(PLACES, epsilons))
     outcomes: dict[tuple[str, float], tuple[float, float]] = {}
     for place, epsilon in progress(jobs, "Federated runs"):
-        outcomes[place, epsilon] = trained(place, epsilon, data, clients)
+        outcomes[place, epsilon] = train(place, epsilon, data, clients)
     return outcomes
 
 
-def trained(place: str, epsilon: float, data: Digits, clients: Any) -> tuple[float, float]:
+def train(place: str, epsilon: float, data: Digits, clients: Any) -> tuple[float, float]:
     from deniable.federated.mcmahan import private
 
     mechanism = private(place, epsilon, delta=DELTA, clients=CLIENTS, rate=RATE, rounds=ROUNDS)

@@ -40,13 +40,16 @@ READING = (
 )
 
 
-def run(out: Path, progress: Progress) -> Report:
+def run(folder: Path, progress: Progress) -> Report:
     _learning.need_torch()
-    return report(load("tiny-shakespeare"), CELLS, out, progress)
+    return report(load("tiny-shakespeare"), CELLS, folder, progress)
 
 
 def report(
-    text: str, cells: tuple[tuple[str, int, int | None, float, int, int], ...], out: Path, progress: Progress
+    text: str,
+    cells: tuple[tuple[str, int, int | None, float, int, int], ...],
+    folder: Path,
+    progress: Progress,
 ) -> Report:
     from deniable.federated.data.plays import Roles
 
@@ -70,7 +73,7 @@ def report(
         plots.by_round,
         curves,
         title="Next characters of Shakespeare, named rightly",
-        path=out / "fedavg-shakespeare.png",
+        path=folder / "fedavg-shakespeare.png",
     )
     columns = ("way", "clients", "learning rate", "rounds", "best accuracy", f"rounds to {LEVEL:.0%}")
     return Report("Federated averaging on plays", columns, rows, draw, READING)

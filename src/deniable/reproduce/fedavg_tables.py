@@ -45,7 +45,7 @@ class TableCell:
 
     @property
     def size(self) -> str:
-        """Of a batch, as the paper writes it."""
+        """The size of a batch, as the paper writes it."""
         return "∞" if self.batch is None else str(self.batch)
 
     @property
@@ -159,20 +159,20 @@ class TrainingOutcome:
     seconds: float
 
 
-def run(out: Path, progress: Progress) -> Report:
-    return report(DEFAULT, out, progress)
+def run(folder: Path, progress: Progress) -> Report:
+    return report(DEFAULT, folder, progress)
 
 
-def full(out: Path, progress: Progress) -> Report:
-    return report(FULL, out, progress)
+def full(folder: Path, progress: Progress) -> Report:
+    return report(FULL, folder, progress)
 
 
-def report(cells: Sequence[TableCell], out: Path, progress: Progress) -> Report:
+def report(cells: Sequence[TableCell], folder: Path, progress: Progress) -> Report:
     _learning.need_torch()
     from deniable.federated.mcmahan import Digits
 
     data = Digits.of(load("mnist"))
-    outcomes = {cell: outcome(cell, data, out) for cell in progress(cells, "Cells of the tables")}
+    outcomes = {cell: outcome(cell, data, folder) for cell in progress(cells, "Cells of the tables")}
     panels: dict[str, dict[str, dict[int, float]]] = {}
     for cell, best in outcomes.items():
         panels.setdefault(cell.panel, {})[cell.curve] = best.scores
@@ -187,7 +187,7 @@ def report(cells: Sequence[TableCell], out: Path, progress: Progress) -> Report:
         targets,
         paper,
         title="Federated averaging on MNIST",
-        path=out / "fedavg-tables.png",
+        path=folder / "fedavg-tables.png",
     )
     columns = ("cell", "target", "rate", "paper's rounds", "our rounds", "best %", "CPU s")
     rows = [_row(cell, best) for cell, best in outcomes.items()]
@@ -211,9 +211,9 @@ def _row(cell: TableCell, best: TrainingOutcome) -> tuple[object, ...]:
     )
 
 
-def outcome(cell: TableCell, data: Digits, out: Path) -> TrainingOutcome:
+def outcome(cell: TableCell, data: Digits, folder: Path) -> TrainingOutcome:
     """The best of the cell's rates."""
-    return min((trial(cell, rate, data, out) for rate in cell.rates), key=_rank)
+    return min((trial(cell, rate, data, folder) for rate in cell.rates), key=_rank)
 
 
 def _rank(result: TrainingOutcome) -> tuple[float, float]:
@@ -221,10 +221,10 @@ def _rank(result: TrainingOutcome) -> tuple[float, float]:
     return result.rounds or math.inf, -max(result.scores.values(), default=0.0)
 
 
-def trial(cell: TableCell, rate: float, data: Digits, out: Path) -> TrainingOutcome:
+def trial(cell: TableCell, rate: float, data: Digits, folder: Path) -> TrainingOutcome:
     """A cell at one rate; taken from the folder where it was computed before, and taken up where it was
     broken off, or where a smaller limit ended it."""
-    folder = out / "fedavg-cells"
+    folder = folder / "fedavg-cells"
     folder.mkdir(parents=True, exist_ok=True)
     record = folder / f"{key_of(cell, rate)}.json"
     if record.exists():
@@ -232,7 +232,7 @@ def trial(cell: TableCell, rate: float, data: Digits, out: Path) -> TrainingOutc
         if result.played >= cell.most or result.rounds is not None:
             return result
     checkpoint = record.with_suffix(".pt")
-    simulation = played(cell, rate, data, checkpoint)
+    simulation = simulate_cell(cell, rate, data, checkpoint)
     rounds = simulation.rounds_to(cell.target)
     result = TrainingOutcome(rate, rounds, simulation.scores, simulation.rounds, simulation.seconds)
     record.write_text(json.dumps({"cell": cell.name, **asdict(result)}), encoding="utf-8")
@@ -253,7 +253,7 @@ def key_of(cell: TableCell, rate: float) -> str:
     return hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
 
 
-def played(cell: TableCell, rate: float, data: Digits, checkpoint: Path) -> Simulated:
+def simulate_cell(cell: TableCell, rate: float, data: Digits, checkpoint: Path) -> Simulated:
     from deniable.federated import mcmahan
 
     return mcmahan.played(

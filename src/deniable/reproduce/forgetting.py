@@ -29,7 +29,7 @@ COLUMNS = ("way", "cost", "distance", "forgotten", "others")
 Floats = NDArray[np.float64]
 
 
-def made_up(rows: int, seed: int) -> tuple[Floats, Floats]:
+def make_rows(rows: int, seed: int) -> tuple[Floats, Floats]:
     """Rows of length 1 whose labels are coins: whatever a model knows of them it learnt by heart."""
     g = np.random.default_rng(seed)
     x = g.normal(size=(rows, FEATURES))
@@ -42,7 +42,7 @@ def advantage(weights: Floats, rows: tuple[Floats, Floats], strangers: tuple[Flo
     return right[0] - right[1]
 
 
-def timed(act: Callable[[], Any]) -> tuple[Any, float]:
+def time_act(act: Callable[[], Any]) -> tuple[Any, float]:
     """What it gives, and the CPU seconds of the shortest of a few runs: they take hundredths, and the first
     also loads what the others find ready."""
     seconds = []
@@ -58,22 +58,22 @@ def shard_weights(ensemble: Shards) -> Floats:
     return np.asarray(ensemble.predict(np.eye(FEATURES))[:, 0])
 
 
-def run(out: Path, progress: Progress) -> Report:
-    x, y = made_up(ROWS, 0)
-    strangers, leavers = made_up(20_000, 1), np.arange(GONE)
+def run(folder: Path, progress: Progress) -> Report:
+    x, y = make_rows(ROWS, 0)
+    strangers, leavers = make_rows(20_000, 1), np.arange(GONE)
     how = Removal(EPSILON, DELTA, FEATURES, ridge=RIDGE, reach=0.05)
-    model, training = timed(lambda: how.fit(x, y))
-    anew, again = timed(lambda: how.fit(x[GONE:], y[GONE:]))
-    newton_model, step = timed(lambda: model.forget(leavers))
+    model, training = time_act(lambda: how.fit(x, y))
+    anew, again = time_act(lambda: how.fit(x[GONE:], y[GONE:]))
+    newton_model, step = time_act(lambda: model.forget(leavers))
 
     small = Removal(EPSILON, DELTA, FEATURES, ridge=RIDGE / SHARDS, reach=0.5)
 
     def train(rows: Any, labels: Any) -> Callable[[Any], Any]:
         weights = small.fit(rows, labels).weights
-        return lambda asked: (asked @ weights)[:, None]
+        return lambda rows: (rows @ weights)[:, None]
 
     shards = Shards.fit(train, x, y, shards=SHARDS, rng=SeededRandom(0))
-    remainder, part = timed(lambda: shards.forget([0]))
+    remainder, part = time_act(lambda: shards.forget([0]))
     private = OutputPerturbation(Logistic(), FEATURES, ROWS, RIDGE / ROWS, EPSILON, DELTA)(
         (x, y), rng=SeededRandom(0)
     )
@@ -105,7 +105,7 @@ def run(out: Path, progress: Progress) -> Report:
         [row[3] for row in rows],
         [row[4] for row in rows],
         title=title,
-        path=out / "forgetting.png",
+        path=folder / "forgetting.png",
     )
     reading = (
         "Cost is CPU time over that of training, distance is from the model trained anew over its length, "

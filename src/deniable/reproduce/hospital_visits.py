@@ -53,11 +53,11 @@ class Line:
     group: str
     column: str
     truth: float
-    said: str
+    answer: str
     holds: bool
 
 
-def run(out: Path, progress: Progress) -> Report:
+def run(folder: Path, progress: Progress) -> Report:
     data = real.load("diabetes-hospitals")
     table = data.table.select(["patient_nbr", *BOUNDS, *KEYS, "medical_specialty"])
     with Curator.open(
@@ -65,10 +65,11 @@ def run(out: Path, progress: Progress) -> Report:
     ) as curator:
         replies = [curator.sql(text, epsilon=EPSILON) for text in progress(QUESTIONS, "Queries")]
         cost = curator.account.spent().epsilon
-    lines = [line for i, answer in enumerate(replies) for line in _compared(table, i, answer)]
-    draw = partial(_drawn, table, replies[DRAWN], out / "hospital-visits.png")
+    lines = [line for i, answer in enumerate(replies) for line in _compare(table, i, answer)]
+    draw = partial(_draw, table, replies[DRAWN], folder / "hospital-visits.png")
     rows = [
-        (f"Q{line.question + 1}", line.group, line.column, _shown(line.truth), line.said) for line in lines
+        (f"Q{line.question + 1}", line.group, line.column, _format_truth(line.truth), line.answer)
+        for line in lines
     ]
     hits = sum(line.holds for line in lines)
     reading = (
@@ -91,7 +92,7 @@ def _truth(table: Any, text: str) -> dict[str, dict[str, Any]]:
     return {_group(row, answer.column_names): row for row in answer.to_pylist()}
 
 
-def _shown(truth: float) -> str:
+def _format_truth(truth: float) -> str:
     if truth.is_integer():
         return f"{truth:,.0f}"
     return f"{truth:.4g}"
@@ -101,7 +102,7 @@ def _group(row: dict[str, Any], columns: list[str]) -> str:
     return " · ".join(str(row[name]) for name in columns if isinstance(row[name], str))
 
 
-def _compared(table: Any, i: int, answer: Answer) -> list[Line]:
+def _compare(table: Any, i: int, answer: Answer) -> list[Line]:
     truth, lines = _truth(table, QUESTIONS[i]), []
     for row in answer.table.to_pylist():
         group = _group(row, answer.value.column_names)
@@ -111,7 +112,7 @@ def _compared(table: Any, i: int, answer: Answer) -> list[Line]:
     return lines
 
 
-def _drawn(table: Any, answer: Answer, path: Path) -> Path:
+def _draw(table: Any, answer: Answer, path: Path) -> Path:
     truth = _truth(table, QUESTIONS[DRAWN])
     ages, value, low, high = (
         answer.table.column(c).to_pylist() for c in ("age", "days", "days_low", "days_high")

@@ -28,7 +28,7 @@ READING = (
 )
 
 
-def run(out: Path, progress: Progress) -> Report:
+def run(folder: Path, progress: Progress) -> Report:
     rows = [row(epsilon) for epsilon in progress(EPSILONS, "ε")]
     columns = list(zip(*rows, strict=True))
     best = 1 / float(Laplace.for_error(TOLERANCE, 1 - FAILURE).scale)
@@ -39,8 +39,8 @@ def run(out: Path, progress: Progress) -> Report:
         title="Error of a count with integer Laplace noise, by its ε",
         x="ε",
         y="error",
-        path=out / "laplace-utility.png",
-        measured={"95 %": columns[3]},
+        path=folder / "laplace-utility.png",
+        points={"95 %": columns[3]},
         note=(best, TOLERANCE - 1, f"{TOLERANCE} or more once in 10⁵:\nε = {best:.3f}"),
     )
     reading = READING.format(

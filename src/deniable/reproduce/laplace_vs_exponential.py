@@ -27,7 +27,7 @@ READING = (
 )
 
 
-def run(out: Path, progress: Progress) -> Report:
+def run(folder: Path, progress: Progress) -> Report:
     coin, noise = CoinBias(EPSILON), Laplace.for_budget(EPSILON)
     rows = [row(coin, noise, n) for n in progress(TOSSES, "Tosses")]
     laplace, laplace_seen, exponential, exponential_seen = (
@@ -40,8 +40,8 @@ def run(out: Path, progress: Progress) -> Report:
         title=f"Variance added to the estimate of a coin's bias of {BIAS}, ε = {EPSILON}",
         x="tosses N",
         y="variance added",
-        path=out / "laplace-vs-exponential.png",
-        measured={"exponential mechanism": exponential_seen, "Laplace mechanism": laplace_seen},
+        path=folder / "laplace-vs-exponential.png",
+        points={"exponential mechanism": exponential_seen, "Laplace mechanism": laplace_seen},
     )
     reading = READING.format(
         epsilon=EPSILON, laplace=slope(laplace), exponential=slope(exponential), power=float(coin.power)

@@ -25,10 +25,10 @@ USERS = (1_000, 10_000, 100_000, 1_000_000)
 LARGEST_LOCAL = 12.0
 
 
-def run(out: Path, progress: Progress) -> Report:
+def run(folder: Path, progress: Progress) -> Report:
     rng, rows = SecureRandom(), []
     for users in progress(USERS, "Users"):
-        inner = amplified_from(users)
+        inner = largest_epsilon(users)
         local = simulate(best(ITEMS, EPSILON), ITEMS, users, rng=rng)
         mixture = simulate(best(ITEMS, inner), ITEMS, users, rng=rng)
         rows.append(
@@ -44,7 +44,7 @@ def run(out: Path, progress: Progress) -> Report:
         USERS,
         curves,
         title=f"Three models at ε = {EPSILON} (shuffled: δ = {DELTA:g}), {ITEMS} items",
-        path=out / "local-vs-central.png",
+        path=folder / "local-vs-central.png",
     )
     reading = (
         "The error of a share falls as 1/√users in the local model and as 1/users in the central one. "
@@ -55,7 +55,7 @@ def run(out: Path, progress: Progress) -> Report:
     return Report("Root mean square error of an item's share", columns, rows, draw, reading)
 
 
-def amplified_from(users: int) -> float:
+def largest_epsilon(users: int) -> float:
     """The largest ε of a report, to two digits, that `users` shuffled reports bring down
     to ε at δ, and ε at least."""
     low, high = 100, round(100 * LARGEST_LOCAL)

@@ -30,7 +30,7 @@ READING = (
 )
 
 
-def run(out: Path, progress: Progress) -> Report:
+def run(folder: Path, progress: Progress) -> Report:
     _learning.need_torch()
     accuracies = results(progress)
     ours = {epsilon: accuracy.mean for (kind, epsilon), accuracy in accuracies.items() if kind == "ours"}
@@ -42,7 +42,7 @@ def run(out: Path, progress: Progress) -> Report:
         {"best of ours": list(ours.items()), "60 components, 1000 hidden units": list(network.items())},
         {"Abadi et al. 2016": list(PAPER.items()), "Tramèr, Boneh 2021": list(SCATTERING.items())},
         title="MNIST under differential privacy (δ = 1e-5)",
-        path=out / "mnist-dpsgd.png",
+        path=folder / "mnist-dpsgd.png",
     )
     rows = [
         (

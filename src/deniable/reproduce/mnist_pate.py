@@ -49,7 +49,7 @@ class Run:
 
     split: str
     budget: float
-    asked: int
+    questions: int
     sigma: float
     upper: float
     right: float
@@ -61,12 +61,12 @@ class DigitSplit:
     """Images of the test set that are public, and those held out to test the student on."""
 
     name: str
-    held: NDArray[np.int64]
+    test_rows: NDArray[np.int64]
     images: int = 10_000
 
     @property
     def public(self) -> NDArray[np.int64]:
-        return np.setdiff1d(np.arange(self.images), self.held)
+        return np.setdiff1d(np.arange(self.images), self.test_rows)
 
 
 SPLITS = (
@@ -75,7 +75,7 @@ SPLITS = (
 )
 
 
-def run(out: Path, progress: Progress) -> Report:
+def run(folder: Path, progress: Progress) -> Report:
     digits, data = _recipe(), load("mnist")
     private, labels = digits.describe(data.images), data.labels.astype(np.int64)
     test, truth = digits.describe(data.test_images), data.test_labels.astype(np.int64)
@@ -88,11 +88,11 @@ def run(out: Path, progress: Progress) -> Report:
         for budget, count in BUDGETS if split.name == PAPERS else BUDGETS[-1:]:
             bought = _buy(digits, ensemble, public, budget, count)
             student = public.learn(bought.asked, bought.labels)
-            predictions = public.predict(student, test[split.held])
+            predictions = public.predict(student, test[split.test_rows])
             runs.append(_run(split, budget, bought, truth, predictions))
             if budget == BUDGETS[-1][0]:
                 owner = owner or _owner(ensemble, bought)
-    return _report(runs, owner, out)
+    return _report(runs, owner, folder)
 
 
 def _recipe() -> Any:
@@ -104,7 +104,7 @@ def _recipe() -> Any:
 
 
 def _buy(digits: Any, ensemble: Ensemble, public: Public, budget: float, count: int) -> Bought:
-    """From an account of its own: each student of this table is a world of its own."""
+    """Buy labels from an account of their own: each student of this table is a world of its own."""
     ledger = Ledger.open("sqlite://", analyst="student")
     account = ledger.create("labels", Unit.row(), limit=Budget(budget, DELTA), filter=Filter.basic)
     bought: Bought = digits.buy(account, ensemble, public, count, DELTA)
@@ -112,20 +112,32 @@ def _buy(digits: Any, ensemble: Ensemble, public: Public, budget: float, count: 
 
 
 def _run(
-    split: DigitSplit, budget: float, bought: Bought, truth: NDArray[np.int64], found: NDArray[np.int64]
+    split: DigitSplit,
+    budget: float,
+    labels_bought: Bought,
+    truth: NDArray[np.int64],
+    labels: NDArray[np.int64],
 ) -> Run:
-    right = float((np.array(bought.labels) == truth[split.public][bought.asked]).mean())
-    upper = epsilon(bought.aggregator.loss, DELTA).upper
-    accuracy = float((found == truth[split.held]).mean())
-    return Run(split.name, budget, len(bought.asked), float(bought.aggregator.sigma), upper, right, accuracy)
+    right = float((np.array(labels_bought.labels) == truth[split.public][labels_bought.asked]).mean())
+    upper = epsilon(labels_bought.aggregator.loss, DELTA).upper
+    accuracy = float((labels == truth[split.test_rows]).mean())
+    return Run(
+        split.name,
+        budget,
+        len(labels_bought.asked),
+        float(labels_bought.aggregator.sigma),
+        upper,
+        right,
+        accuracy,
+    )
 
 
-def _owner(ensemble: Ensemble, bought: Bought) -> str:
+def _owner(ensemble: Ensemble, labels_bought: Bought) -> str:
     """What the votes say, which only their owner may see (this data set is public)."""
     from deniable.learn.pate import DependentBound, analysis
     from deniable.randomness import SecureRandom
 
-    sigma, votes = bought.aggregator.sigma, ensemble.votes(bought.asked)
+    sigma, votes = labels_bought.aggregator.sigma, ensemble.votes(labels_bought.asked)
     one_side, both = (analysis.cost(votes, sigma, DELTA, sides=sides).epsilon for sides in (1, 2))
     bound = DependentBound(10, sigma, TEACHERS, len(votes), ORDER, BOUND_EPSILON, BOUND_DELTA)
     bound_epsilon = bound(votes, rng=SecureRandom()).epsilon(DELTA)
@@ -137,7 +149,7 @@ def _owner(ensemble: Ensemble, bought: Bought) -> str:
     )
 
 
-def _report(runs: Sequence[Run], owner: str, out: Path) -> Report:
+def _report(runs: Sequence[Run], owner: str, folder: Path) -> Report:
     rotations = [trial for trial in runs if trial.split != PAPERS]
     papers = [
         [trial for trial in runs if trial.split == PAPERS and trial.budget == budget] for budget, _ in BUDGETS
@@ -156,7 +168,7 @@ def _report(runs: Sequence[Run], owner: str, out: Path) -> Report:
         },
         PRINTED,
         title=f"PATE on MNIST: {TEACHERS} teachers, δ = {DELTA:g}; ours is data-independent",
-        path=out / "mnist-pate.png",
+        path=folder / "mnist-pate.png",
     )
     reading = (
         "Papernot et al. print 98.0 % at ε = 2.04 (2017) and 98.5 % at 1.97 (2018), both by the "
@@ -167,16 +179,18 @@ def _report(runs: Sequence[Run], owner: str, out: Path) -> Report:
     return Report("PATE on MNIST, students of noisy labels", columns, rows, draw, reading)
 
 
-def _point(of: Sequence[Run]) -> tuple[float, list[float]]:
-    return of[0].upper, [trial.accuracy for trial in of]
+def _point(trials: Sequence[Run]) -> tuple[float, list[float]]:
+    return trials[0].upper, [trial.accuracy for trial in trials]
 
 
-def _row(of: Sequence[Run]) -> tuple[object, ...]:
-    first = of[0]
-    mean = {name: float(np.mean([getattr(trial, name) for trial in of])) for name in ("right", "accuracy")}
+def _row(trials: Sequence[Run]) -> tuple[object, ...]:
+    first = trials[0]
+    mean = {
+        name: float(np.mean([getattr(trial, name) for trial in trials])) for name in ("right", "accuracy")
+    }
     return (
         numbers.up(first.upper),
-        first.asked,
+        first.questions,
         round(first.sigma, 1),
         f"{100 * mean['right']:.1f} %",
         f"{100 * mean['accuracy']:.2f} %",

@@ -27,7 +27,7 @@ READING = (
 )
 
 
-def run(out: Path, progress: Progress) -> Report:
+def run(folder: Path, progress: Progress) -> Report:
     survey = RandomizedResponse.coins()
     noise = variance_of_laplace(survey)
     rows = [row(survey, n, noise) for n in progress(PEOPLE, "People")]
@@ -46,8 +46,8 @@ def run(out: Path, progress: Progress) -> Report:
         title=f"Variance of an estimated share of {SHARE}, fair coins (ε = ln 3)",
         x="people N",
         y="variance of the estimate",
-        path=out / "randomized-response.png",
-        measured={"randomized response": measurements},
+        path=folder / "randomized-response.png",
+        points={"randomized response": measurements},
     )
     reading = READING.format(
         prior=PRIOR,

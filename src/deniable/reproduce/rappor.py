@@ -24,7 +24,7 @@ OTHERS = tuple(f"absent-{i:03d}" for i in range(1, 101))
 SHOWN = 30
 
 
-def run(out: Path, progress: Progress) -> Report:
+def run(folder: Path, progress: Progress) -> Report:
     client, rng, people = Rappor(), SecureRandom(), np.random.default_rng(0)
     server, truth = client.server(), np.zeros(len(WORDS), np.int64)
     for _ in progress(range(USERS // BATCH), "Reports"):
@@ -47,7 +47,7 @@ def run(out: Path, progress: Progress) -> Report:
             f"RAPPOR: {USERS:,} users, ε = {numbers.up(client.epsilon)} a report, "
             f"{numbers.up(client.memo_epsilon)} for life"
         ),
-        path=out / "rappor.png",
+        path=folder / "rappor.png",
     )
     false = sum(word not in WORDS for word, _, _ in discoveries)
     reading = (

@@ -76,15 +76,15 @@ class AccuracyCurve:
 
     setting: Setting
     tight: NDArray[np.float64]
-    defined: NDArray[np.float64]
-    abstained: float
+    by_definition: NDArray[np.float64]
+    abstention: float
     seconds: float
 
     def share(self, radii: NDArray[np.float64], radius: float) -> float:
         return 100 * float((radii >= radius).mean() if radius else (radii > 0).mean())
 
 
-def run(out: Path, progress: Progress) -> Report:
+def run(folder: Path, progress: Progress) -> Report:
     _learning.need_torch()
     curves, validity = [], None
     for setting in progress(SETTINGS, "Settings"):
@@ -108,7 +108,7 @@ def run(out: Path, progress: Progress) -> Report:
         title="Certified accuracy of smoothed networks",
         x="radius",
         y="certified accuracy (%)",
-        path=out / "smoothing.png",
+        path=folder / "smoothing.png",
     )
     return Report(
         "Certified accuracy by radius", columns, rows, draw, READING.format(name=ATTACKED, attack=validity)
@@ -120,14 +120,14 @@ def _measure(setting: Setting) -> tuple[AccuracyCurve, Validity | None]:
     from deniable.smooth.bank import certify_with_bank
 
     start = time.process_time()
-    classifier, images, labels = _smoothed(setting)
+    classifier, images, labels = _train_smoothed(setting)
     places = np.linspace(0, len(images) - 1, setting.pictures).astype(int)
     answers = certify_with_bank(classifier, images[places], Sampling(samples=setting.samples))
     right = np.array([answer.label == label for answer, label in zip(answers, labels[places], strict=True)])
     curve = AccuracyCurve(
         setting,
         np.where(right, [answer.radius for answer in answers], 0.0),
-        np.where(right, _defined(setting.noise, answers), 0.0),
+        np.where(right, _radii_by_definition(setting.noise, answers), 0.0),
         100 * float(np.mean([answer.abstained for answer in answers])),
         time.process_time() - start,
     )
@@ -137,7 +137,7 @@ def _measure(setting: Setting) -> tuple[AccuracyCurve, Validity | None]:
     return curve, validity
 
 
-def _smoothed(setting: Setting) -> tuple[Smoothed, NDArray[np.float32], NDArray[Any]]:
+def _train_smoothed(setting: Setting) -> tuple[Smoothed, NDArray[np.float32], NDArray[Any]]:
     """A network trained on noisy pictures, and the test set."""
     from deniable.smooth import Smoothed, networks
     from deniable.smooth.training import Schedule, train
@@ -153,17 +153,17 @@ def _smoothed(setting: Setting) -> tuple[Smoothed, NDArray[np.float32], NDArray[
     return Smoothed(network, setting.noise, classes=10), np.ascontiguousarray(test_images), data.test_labels
 
 
-def _defined(noise: InputNoise, answers: Sequence[Certified]) -> NDArray[np.float64]:
+def _radii_by_definition(noise: InputNoise, answers: Sequence[Certified]) -> NDArray[np.float64]:
     counts, labels = [answer.votes.counts for answer in answers], [answer.votes.label for answer in answers]
     p_a, p_b = bounds(counts, labels, answers[0].votes.looks.share)
     return np.array([by_definition(noise, float(a), float(b)) for a, b in zip(p_a, p_b, strict=True)])
 
 
-def _attack(smoothed: Smoothed, images: NDArray[Any], answers: Sequence[Certified]) -> Validity:
+def _attack(classifier: Smoothed, images: NDArray[Any], answers: Sequence[Certified]) -> Validity:
     from deniable.smooth.attack import Effort, attack, flips
 
-    pictures = attack(smoothed, images, answers, Effort(steps=10, copies=8))
-    return flips(smoothed, pictures, answers)
+    pictures = attack(classifier, images, answers, Effort(steps=10, copies=8))
+    return flips(classifier, pictures, answers)
 
 
 def _plane(
@@ -173,7 +173,7 @@ def _plane(
     at = np.linspace(1e-9, top, 300)
     ours = {
         "tight": [(r, curve.share(curve.tight, r)) for r in at],
-        "by definition of DP": [(r, curve.share(curve.defined, r)) for r in at],
+        "by definition of DP": [(r, curve.share(curve.by_definition, r)) for r in at],
     }
     cifar = curve.setting.data == "cifar10"
     return ours, {"Cohen et al. 2019 (ResNet-110)": list(COHEN.items())} if cifar else {}
@@ -181,5 +181,5 @@ def _plane(
 
 def _row(curve: AccuracyCurve) -> tuple[object, ...]:
     shares = tuple(round(curve.share(curve.tight, r), 1) for r in RADII)
-    means = (round(float(curve.tight.mean()), 3), round(float(curve.defined.mean()), 3))
-    return (curve.setting.name, round(curve.abstained, 1), *shares, *means, round(curve.seconds))
+    means = (round(float(curve.tight.mean()), 3), round(float(curve.by_definition.mean()), 3))
+    return (curve.setting.name, round(curve.abstention, 1), *shares, *means, round(curve.seconds))

@@ -52,7 +52,7 @@ def arms(data: str, rows: int | None) -> list[Arm]:
 
 
 MITIGATIONS = [
-    Arm("adult", "clip 2: women", GroupSteps(0.5, favoured="white women", favour=2.0), FEW),
+    Arm("adult", "clip 2: women", GroupSteps(0.5, favourite="white women", favour=2.0), FEW),
     Arm("adult", "4 × steps", GroupSteps(0.5, steps=1600, learning_rate=1.0), FEW),
     Arm("adult", "whole lots", GroupSteps(0.5, lot=FEW), FEW),
     Arm("adult", "8 × rows", GroupSteps(0.5), None),
@@ -69,7 +69,7 @@ READING = (
 )
 
 
-def run(out: Path, progress: Progress) -> Report:
+def run(folder: Path, progress: Progress) -> Report:
     todo = [*arms("adult", FEW), *MITIGATIONS, *arms("adult", None)[:6], *arms("census-kdd", 40_000)]
     cache: dict[tuple[str, int | None], tuple[People, People]] = {}
     rows, outcomes = [], {}
@@ -77,7 +77,7 @@ def run(out: Path, progress: Progress) -> Report:
         key = (arm.data, arm.rows)
         if key not in cache:
             cache = {key: people(*key)}  # one at a time: census-kdd is large
-        outcomes[arm] = measured(arm, *cache[key])
+        outcomes[arm] = measure_arm(arm, *cache[key])
         rows.append(line(arm, len(cache[key][0]), outcomes[arm]))
     few = arms("adult", FEW)
     draw = partial(
@@ -86,7 +86,7 @@ def run(out: Path, progress: Progress) -> Report:
         [label(arm) for arm in few],
         accuracy=[accuracy(outcomes[arm]) for arm in few],
         title=f"Who pays: recall of incomes above 50,000, Adult, {FEW:,} training rows, equal steps",
-        path=out / "who-pays.png",
+        path=folder / "who-pays.png",
     )
     baseline, private = few[0], few[3 + EPSILONS.index(0.2)]
     scatter = next(each for each in outcomes[baseline][0] if each.group == "black women").recall
@@ -102,7 +102,7 @@ def run(out: Path, progress: Progress) -> Report:
     return Report("Who pays for privacy", COLUMNS, rows, draw, reading)
 
 
-def measured(arm: Arm, train: People, test: People) -> list[tuple[GroupMeasures, ...]]:
+def measure_arm(arm: Arm, train: People, test: People) -> list[tuple[GroupMeasures, ...]]:
     """The measures of each run, on the test rows."""
     weights = [arm.steps.train(train, seed) for seed in range(SEEDS)]
     return [by_group(test.labels, scores(each, test.rows), test.groups) for each in weights]
@@ -114,7 +114,7 @@ def mean(runs: Sequence[tuple[GroupMeasures, ...]], group: str) -> float:
 
 
 def accuracy(runs: Sequence[tuple[GroupMeasures, ...]]) -> float:
-    """Of all rows, over the runs."""
+    """The accuracy on all rows, over the runs."""
     return float(
         np.mean([sum(e.accuracy.value * e.rows for e in run) / sum(e.rows for e in run) for run in runs])
     )

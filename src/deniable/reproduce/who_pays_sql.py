@@ -46,7 +46,7 @@ class PricedQuestion:
     bounds: dict[str, tuple[float, float]]
 
     @classmethod
-    def of(cls, words: str, table: Any, column: str, value: str | None = None) -> PricedQuestion:
+    def from_column(cls, words: str, table: Any, column: str, value: str | None = None) -> PricedQuestion:
         """Counts of a column's values, or the means of `value` for each."""
         keys = table[column].to_pylist()
         sizes = dict(Counter(keys))
@@ -74,14 +74,14 @@ def questions() -> list[PricedQuestion]:
     adult = load("adult").table.select(["native_country", "age"])
     small = blocks(BLOCKS)
     return [
-        PricedQuestion.of("Adult, people by country", adult, "native_country"),
-        PricedQuestion.of("Adult, mean age by country", adult, "native_country", "age"),
-        PricedQuestion.of("census blocks, people by block", small, "block"),
-        PricedQuestion.of("census blocks, mean age by block", small, "block", "age"),
+        PricedQuestion.from_column("Adult, people by country", adult, "native_country"),
+        PricedQuestion.from_column("Adult, mean age by country", adult, "native_country", "age"),
+        PricedQuestion.from_column("census blocks, people by block", small, "block"),
+        PricedQuestion.from_column("census blocks, mean age by block", small, "block", "age"),
     ]
 
 
-def run(out: Path, progress: Progress) -> Report:
+def run(folder: Path, progress: Progress) -> Report:
     rows: list[tuple[object, ...]] = []
     points: dict[str, list[tuple[float, float]]] = {}
     for question in progress(questions(), "Tables"):
@@ -92,7 +92,7 @@ def run(out: Path, progress: Progress) -> Report:
     sizes = np.geomspace(4, 30_000, 60).tolist()
     theory = {"count": [(n, 1 / math.sinh(EPSILON) / n) for n in sizes]}
     title = f"Relative error of an answer by the size of its group, ε = {EPSILON:g} for each table"
-    draw = partial(plots.by_size, points, theory, title=title, path=out / "who-pays-sql.png")
+    draw = partial(plots.by_size, points, theory, title=title, path=folder / "who-pays-sql.png")
     reading = (
         f"The same noise for every group: {1 / math.sinh(EPSILON):.2f} people on average at ε = {EPSILON:g}, "
         "so the relative error of a count is that over its size; a mean's is larger by the range of the "

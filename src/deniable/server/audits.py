@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from deniable.audit import Endpoint, Finding, audit, replay
 from deniable.audit.bench import case
 from deniable.audit.endpoint import MeasuredEndpoint
-from deniable.audit.target_options import AuditTarget, named
+from deniable.audit.target_options import AuditTarget, find_target
 from deniable.errors import InvalidParameter, NotFound, TooMany
 from deniable.guarantee import Budget
 from deniable.server.people import store
@@ -79,7 +79,7 @@ def run_mechanism(service: Service, caller: Caller, name: str, epsilon: Fraction
     target = _target(name, epsilon, delta)
     options = {"mechanism": name, "epsilon": str(epsilon), "delta": str(delta)}
     with _alone():
-        finding = audit(target.of, target.pairs, target.claim, samples=SAMPLES, name=name, workers=1)
+        finding = audit(target.subject, target.pairs, target.claim, samples=SAMPLES, name=name, workers=1)
     about = "mechanism"
     if name == BROKEN:
         about = "mechanism, broken on purpose"
@@ -94,7 +94,7 @@ def run_again(service: Service, caller: Caller, number: int) -> Finding:
     epsilon, delta = Fraction(options["epsilon"]), Fraction(options["delta"])
     finding, target = record.finding, None
     if "mechanism" in options:
-        target = _target(options["mechanism"], epsilon, delta).of
+        target = _target(options["mechanism"], epsilon, delta).subject
     else:
         endpoint = made_up(service, caller, options["data"], options["sql"], epsilon, delta)
         target = _attackable(endpoint)
@@ -133,7 +133,7 @@ def _target(name: str, epsilon: Fraction, delta: Fraction) -> AuditTarget:
         broken = case(BROKEN)
         return AuditTarget(broken, broken.pairs(), None, {})
     budget = Budget(float(epsilon), float(delta))
-    return named(name, budget)
+    return find_target(name, budget)
 
 
 def _keep(service: Service, caller: Caller, about: str, finding: Finding, options: dict[str, str]) -> int:
@@ -177,7 +177,13 @@ def made_up(
     without, with_one = neighbours(table, unit)
     beside = {each.name: _rows(each, unit, []) for each in curator.schema.tables if each.public}
     return Endpoint.of(
-        curator, text, (with_one, without), epsilon=epsilon, delta=delta, table=table.name, beside=beside
+        curator,
+        text,
+        (with_one, without),
+        epsilon=epsilon,
+        delta=delta,
+        table=table.name,
+        public_tables=beside,
     )
 
 

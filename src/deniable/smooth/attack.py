@@ -22,8 +22,8 @@ from deniable.accounting.radius.votes import DEFAULT_ALPHA
 from deniable.errors import InvalidParameter
 from deniable.smooth.draws import noise_of
 from deniable.smooth.models.modules import ModuleClassifier
-from deniable.smooth.smoothed import Certified, Smoothed, Watch, watched
-from deniable.smooth.training import projected, unit
+from deniable.smooth.smoothed import Certified, Smoothed, Watch, report_progress
+from deniable.smooth.training import project, unit
 from deniable.smooth.validity import Validity
 
 
@@ -33,11 +33,11 @@ class Effort:
 
     steps: int = 20
     copies: int = 16
-    together: int = 50
+    batch_size: int = 50
 
 
 def attack(
-    smoothed: Smoothed,
+    classifier: Smoothed,
     inputs: Sequence[Any] | NDArray[Any],
     answers: Sequence[Certified],
     effort: Effort = Effort(),
@@ -46,27 +46,29 @@ def attack(
 ) -> NDArray[Any]:
     """`inputs`, each moved within the radius that its answer certifies; those without a radius stay."""
     if (
-        not isinstance(smoothed.model, ModuleClassifier)
-        or smoothed.noise.integer
-        or smoothed.metric not in (1.0, 2.0)
+        not isinstance(classifier.model, ModuleClassifier)
+        or classifier.noise.integer
+        or classifier.metric not in (1.0, 2.0)
     ):
         raise InvalidParameter(
             "Expected a torch module under continuous noise, with radii in ℓ1 or ℓ2, to attack."
         )
     points = np.array([np.asarray(x) for x in inputs])
-    parts = list(range(0, len(points), effort.together))
+    parts = list(range(0, len(points), effort.batch_size))
     batches = []
-    for i in watched(parts, "Attacking", watch):
-        some = slice(i, i + effort.together)
+    for i in report_progress(parts, "Attacking", watch):
+        some = slice(i, i + effort.batch_size)
         labels = [answer.label or 0 for answer in answers[some]]
         radii = [answer.radius for answer in answers[some]]
-        batches.append(_moved(smoothed, points[some], np.array(labels), np.array(radii, np.float32), effort))
+        batches.append(
+            _move_batch(classifier, points[some], np.array(labels), np.array(radii, np.float32), effort)
+        )
     return np.concatenate(batches)
 
 
 def flips(
-    smoothed: Smoothed,
-    moved: NDArray[Any],
+    classifier: Smoothed,
+    points: NDArray[Any],
     answers: Sequence[Certified],
     *,
     samples: int = 1000,
@@ -78,28 +80,28 @@ def flips(
     A certificate is wrong with probability at most its own α and a vote with `alpha`, so
     this many flips are allowed.
     """
-    pairs = [(x, answer) for x, answer in zip(moved, answers, strict=True) if answer.radius > 0]
+    pairs = [(x, answer) for x, answer in zip(points, answers, strict=True) if answer.radius > 0]
     outcomes = [
-        (smoothed.predict(x, samples=samples, alpha=alpha), answer.label)
-        for x, answer in watched(pairs, "Voting", watch)
+        (classifier.predict(x, samples=samples, alpha=alpha), answer.label)
+        for x, answer in report_progress(pairs, "Voting", watch)
     ]
     wrong = sum(label is not None and label != claim for label, claim in outcomes)
     own = max((1 - answer.confidence for _, answer in pairs), default=0.0)
     return Validity(max(1, len(pairs)), wrong, own + alpha)
 
 
-def _moved(
-    smoothed: Smoothed,
+def _move_batch(
+    classifier: Smoothed,
     points: NDArray[Any],
     labels: NDArray[np.int64],
     radii: NDArray[np.float32],
     effort: Effort,
 ) -> NDArray[Any]:
-    model: Any = smoothed.model
+    model: Any = classifier.model
     module: nn.Module = model.module.eval()
     centre, target = torch.from_numpy(points), torch.from_numpy(labels)
     reach = torch.from_numpy(radii)
-    draw = noise_of(smoothed.noise, points.shape[1:], points.dtype, smoothed.rng)
+    draw = noise_of(classifier.noise, points.shape[1:], points.dtype, classifier.rng)
     step = reach.reshape(-1, *[1] * (centre.ndim - 1)) * (2.5 / effort.steps)
     position = centre.clone()
     for _ in range(effort.steps):
@@ -111,20 +113,20 @@ def _moved(
         mean = functional.softmax(scores, dim=1).reshape(len(points), effort.copies, -1).mean(dim=1)
         loss = functional.nll_loss(mean.clamp_min(1e-20).log(), target, reduction="sum")
         (slope,) = torch.autograd.grad(loss, point)
-        if smoothed.metric == 2:
-            position = projected(point + step * unit(slope), centre, reach).detach()
+        if classifier.metric == 2:
+            position = project(point + step * unit(slope), centre, reach).detach()
         else:
             position = (
                 centre
                 + _to_diamond((point + step * _steepest(slope) - centre).flatten(1), reach).view_as(point)
             ).detach()
-    return _inside(position.numpy(), points, radii, smoothed.metric)
+    return _pull_inside(position.numpy(), points, radii, classifier.metric)
 
 
-def _inside(
+def _pull_inside(
     inputs: NDArray[Any], points: NDArray[Any], radii: NDArray[np.float32], norm: float
 ) -> NDArray[Any]:
-    """Drawn back a little where rounding has put an input beyond its radius."""
+    """The inputs, drawn back a little where rounding has put an input beyond its radius."""
     while True:
         away = (inputs.astype(np.float64) - points).reshape(len(points), -1)
         beyond = np.linalg.norm(away, norm, axis=1) > radii * (1 - 1e-6)
@@ -144,11 +146,11 @@ def _steepest(slope: torch.Tensor, share: float = 0.05) -> torch.Tensor:
     return (signs / signs.abs().sum(dim=1, keepdim=True).clamp_min(1)).view_as(slope)
 
 
-def _to_diamond(away: torch.Tensor, reach: torch.Tensor) -> torch.Tensor:
+def _to_diamond(offsets: torch.Tensor, reach: torch.Tensor) -> torch.Tensor:
     """The nearest rows within `reach` in ℓ1 (Duchi et al. 2008), shrunk a little against rounding."""
-    sizes, _ = away.abs().sort(dim=1, descending=True)
+    sizes, _ = offsets.abs().sort(dim=1, descending=True)
     total = sizes.cumsum(dim=1) - reach.unsqueeze(1)
-    order = torch.arange(1, away.shape[1] + 1)
+    order = torch.arange(1, offsets.shape[1] + 1)
     last = (sizes * order > total).sum(dim=1, keepdim=True).clamp_min(1)
     cut = (total.gather(1, last - 1) / last).clamp_min(0)
-    return away.sign() * (away.abs() - cut).clamp_min(0) * (1 - 1e-6)
+    return offsets.sign() * (offsets.abs() - cut).clamp_min(0) * (1 - 1e-6)

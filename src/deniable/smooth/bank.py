@@ -33,7 +33,7 @@ from deniable.smooth.models.classifiers import labels
 from deniable.smooth.models.isolation import SpotChecks, differ, find_slack
 from deniable.smooth.models.modules import ModuleClassifier, to_numpy
 from deniable.smooth.models.protocol import Outputs
-from deniable.smooth.smoothed import Certified, Smoothed, Watch, certified_from, stages, watched
+from deniable.smooth.smoothed import Certified, Smoothed, Watch, decide_answer, report_progress, stages
 
 Integers = NDArray[np.int64]
 
@@ -59,27 +59,27 @@ ROWS = 1024
 
 
 def certify_with_bank(
-    smoothed: Smoothed,
+    classifier: Smoothed,
     inputs: Sequence[Any] | NDArray[Any],
     sampling: Sampling | None = None,
     *,
     memory: int = MEMORY,
     watch: Watch | None = None,
 ) -> list[Certified]:
-    """`smoothed.certify` for each of `inputs`, all fixed now, with one noise bank of at
+    """`classifier.certify` for each of `inputs`, all fixed now, with one noise bank of at
     most `memory` bytes at a time.
 
     For torch modules that are a sequence beginning with an affine layer, and added noise. Never "exact".
     """
     # Copies, made before the bank: nothing can be chosen to fit it.
-    points = [read_input(smoothed.noise, x) for x in inputs]
+    points = [read_input(classifier.noise, x) for x in inputs]
     if not points:
         return []
     if len({(point.shape, point.dtype) for point in points}) > 1:
         raise InvalidParameter(
             "Expected inputs of one shape and type for a noise bank. Nothing was certified."
         )
-    run = _Run(smoothed, np.stack(points), smoothed.rule(sampling or Sampling(), points[0].size), memory)
+    run = _Run(classifier, np.stack(points), classifier.rule(sampling or Sampling(), points[0].size), memory)
     for size in stages(run.rule):
         run.stage(size, watch)
     return run.answers()
@@ -135,24 +135,24 @@ class _Tally:
 
     choosing: Integers
     counts: Integers
-    done: bool = False
+    is_done: bool = False
 
 
 class _Run:
     """Inputs, their affine images, and their votes; the bank itself lives in `stage` only."""
 
-    def __init__(self, smoothed: Smoothed, points: NDArray[Any], rule: StoppingRule, memory: int) -> None:
-        model = smoothed.model
+    def __init__(self, classifier: Smoothed, points: NDArray[Any], rule: StoppingRule, memory: int) -> None:
+        model = classifier.model
         if not isinstance(model, ModuleClassifier):
             raise InvalidParameter(
-                f"Expected a torch module for a noise bank, got {type(smoothed.classifier).__name__}."
+                f"Expected a torch module for a noise bank, got {type(classifier.classifier).__name__}."
             )
-        self.smoothed, self.rule, self.memory, self.device = smoothed, rule, memory, model.device
+        self.classifier, self.rule, self.memory, self.device = classifier, rule, memory, model.device
         front, rest = split(model.module)
         self.front, self.rest = model.part(front), model.part(rest)
-        self.draw = noise_of(smoothed.noise, points.shape[1:], points.dtype, smoothed.rng)
-        self.points, self.poll = points, smoothed.poll(points[0])
-        inputs = torch.from_numpy(smoothed.fed(points))
+        self.draw = noise_of(classifier.noise, points.shape[1:], points.dtype, classifier.rng)
+        self.points, self.poll = points, classifier.poll(points[0])
+        inputs = torch.from_numpy(classifier.to_inputs(points))
         self.origin = self._affine(torch.zeros_like(inputs[:1]))
         self.images = torch.cat([self._affine(inputs[i : i + ROWS]) for i in range(0, len(inputs), ROWS)])
         self.room = torch.empty((ROWS, *self.origin.shape[1:]), device=self.device, dtype=self.origin.dtype)
@@ -168,30 +168,32 @@ class _Run:
     def stage(self, size: int, watch: Watch | None) -> None:
         """`size` further noisy copies for each input that is not decided; the first of all choose the
         class."""
-        while size and any(not tally.done for tally in self.tallies):
+        while size and any(not tally.is_done for tally in self.tallies):
             rows = min(size, max(1, self.memory // (4 * self.origin.numel())))
             self._vote(self._bank(rows), watch)
             size -= rows
         for tally in self.tallies:
             label = np.array([tally.choosing.argmax()])
-            tally.done = tally.done or int(self.rule.holds(tally.counts[None], label)[0]) != OPEN
+            tally.is_done = tally.is_done or int(self.rule.holds(tally.counts[None], label)[0]) != OPEN
 
     def answers(self) -> list[Certified]:
-        about = [self.smoothed.circumstances(point, self.poll, bank=True) for point in self.points]
+        about = [self.classifier.circumstances(point, self.poll, bank=True) for point in self.points]
         self.poll.ask_again()
-        self.smoothed.check_unchanged(about[0])
+        self.classifier.check_unchanged(about[0])
         return [
-            certified_from(self.rule, tally.choosing, tally.counts, circumstances)
+            decide_answer(self.rule, tally.choosing, tally.counts, circumstances)
             for tally, circumstances in zip(self.tallies, about, strict=True)
         ]
 
     def _compare_with_model(self) -> None:
         """Front and rest together must be the model, on noisy copies of some inputs."""
-        noise = noise_of(self.smoothed.noise, self.points.shape[1:], self.points.dtype, SecureRandom())(TRIED)
+        noise = noise_of(self.classifier.noise, self.points.shape[1:], self.points.dtype, SecureRandom())(
+            TRIED
+        )
         with torch.inference_mode():
-            bank = self._affine(torch.from_numpy(self.smoothed.fed(noise))) - self.origin
+            bank = self._affine(torch.from_numpy(self.classifier.to_inputs(noise))) - self.origin
         for i in np.unique(np.linspace(0, len(self.points) - 1, TRIED_INPUTS).astype(int)):
-            scores = self.poll.evaluate(self.smoothed.fed(self.points[i] + noise))
+            scores = self.poll.evaluate(self.classifier.to_inputs(self.points[i] + noise))
             if differ(self._scores(bank, self.images[i]), scores, find_slack(scores)):
                 raise InvalidParameter(
                     "With a noise bank this network gives other scores than without: its first layers are "
@@ -202,18 +204,18 @@ class _Run:
     def _bank(self, rows: int) -> torch.Tensor:
         bank = torch.empty((rows, *self.origin.shape[1:]), device=self.device, dtype=self.origin.dtype)
         for i in range(0, rows, ROWS):
-            noise = torch.from_numpy(self.smoothed.fed(self.draw(min(ROWS, rows - i))))
+            noise = torch.from_numpy(self.classifier.to_inputs(self.draw(min(ROWS, rows - i))))
             torch.sub(self._affine(noise), self.origin, out=bank[i : i + ROWS])
         return bank
 
     def _vote(self, bank: torch.Tensor, watch: Watch | None) -> None:
-        going = [i for i, tally in enumerate(self.tallies) if not tally.done]
-        for i in watched(going, "Certifying", watch):
+        going = [i for i, tally in enumerate(self.tallies) if not tally.is_done]
+        for i in report_progress(going, "Certifying", watch):
             parts = [
                 self._scores(bank[j : j + ROWS], self.images[i]).copy()  # it may be the room itself
                 for j in range(0, len(bank), ROWS)
             ]
-            votes = labels(np.concatenate(parts), len(bank), self.smoothed.model.classes)
+            votes = labels(np.concatenate(parts), len(bank), self.classifier.model.classes)
             self._count(self.tallies[i], votes)
 
     @torch.inference_mode()
@@ -228,8 +230,8 @@ class _Run:
 
     def _count(self, tally: _Tally, votes: Integers) -> None:
         choose = self.rule.plan.choosing - int(tally.choosing.sum())
-        tally.choosing = tally.choosing + self.smoothed.tally(votes[:choose])
-        tally.counts = tally.counts + self.smoothed.tally(votes[choose:])
+        tally.choosing = tally.choosing + self.classifier.tally(votes[:choose])
+        tally.counts = tally.counts + self.classifier.tally(votes[choose:])
 
     def _affine(self, batch: torch.Tensor) -> torch.Tensor:
         return self.front.scores(batch.to(self.device))

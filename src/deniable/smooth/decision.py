@@ -55,12 +55,12 @@ class StoppingRule:
     plan: Sampling
     looks: Looks
 
-    def certified(self, counts: Integers, labels: Integers) -> Array:
+    def certify(self, counts: Integers, labels: Integers) -> Array:
         """The radius that each row of counts of the bounding sample certifies."""
         p_a, p_b = bounds(counts, labels, self.looks.share, runner_up=self.plan.runner_up)
         return radii(self.noise, p_a, p_b, self.norm, self.dimension)
 
-    def ahead(self, counts: Integers, labels: Integers) -> NDArray[np.bool_]:
+    def leads(self, counts: Integers, labels: Integers) -> NDArray[np.bool_]:
         """Whether the chosen class is certainly the likeliest one at the input itself."""
         p_a, p_b = bounds(counts, labels, self.looks.share, runner_up=self.plan.runner_up)
         return p_a > p_b
@@ -79,6 +79,6 @@ class StoppingRule:
         """
         if self.plan.radius is None:
             return np.full(len(counts), OPEN)
-        verdict = np.where(self.certified(counts, labels) >= self.plan.radius, YES, OPEN)
+        verdict = np.where(self.certify(counts, labels) >= self.plan.radius, YES, OPEN)
         out_of_reach = (verdict == OPEN) & (self.reachable(counts, labels) < self.plan.radius)
         return np.where(out_of_reach, NO, verdict)

@@ -53,7 +53,7 @@ def noisy_copies(noise: InputNoise, x: Array, rng: Generator) -> Draw:
             draws = [noisy_copies(part, x, rng) for part in parts]
             return lambda n: np.stack([draw(n) for draw in draws], axis=1)
         case Ablation():
-            return lambda n: _ablated(noise, x, n, rng)
+            return lambda n: _ablate(noise, x, n, rng)
         case _:
             draw = noise_of(noise, x.shape, x.dtype, rng)
             return lambda n: x + draw(n)
@@ -181,7 +181,7 @@ def _continuous(noise: InputNoise, shape: tuple[int, ...], dtype: Any, source: n
             return lambda n: source.standard_normal((n, *shape), dtype=dtype) * width
         case Laplace(scale):
             width = dtype.type(scale)
-            return lambda n: _signed(source.standard_exponential((n, *shape), dtype=dtype), source) * width
+            return lambda n: _add_signs(source.standard_exponential((n, *shape), dtype=dtype), source) * width
         case Uniform(half):
             width = dtype.type(half)
             return lambda n: (2 * source.random((n, *shape), dtype=dtype) - 1) * width
@@ -189,7 +189,7 @@ def _continuous(noise: InputNoise, shape: tuple[int, ...], dtype: Any, source: n
             raise InvalidParameter(f"Expected noise that can be drawn, got {noise}.")
 
 
-def _signed(sizes: Array, source: np.random.Generator) -> Array:
+def _add_signs(sizes: Array, source: np.random.Generator) -> Array:
     """A fair sign for each, from one bit."""
     bits = np.unpackbits(np.frombuffer(source.bytes(-(-sizes.size // 8)), np.uint8), count=sizes.size)
     sizes *= (2 * bits.astype(np.int8) - 1).reshape(sizes.shape)
@@ -211,7 +211,7 @@ def _integers(noise: InputNoise, n: int, rng: Generator) -> Array:
             raise InvalidParameter(f"Expected noise that can be drawn, got {noise}.")
 
 
-def _ablated(noise: Ablation, x: Array, n: int, rng: Generator) -> Array:
+def _ablate(noise: Ablation, x: Array, n: int, rng: Generator) -> Array:
     shape = positions(noise, x.shape)
     selection = np.zeros((n, noise.pixels), bool)
     np.put_along_axis(selection, _subsets(noise.keep, noise.pixels, n, rng), True, axis=1)

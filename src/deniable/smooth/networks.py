@@ -36,7 +36,7 @@ PLAIN: dict[str, tuple[type[nn.Module], tuple[str, ...]]] = {
 
 def save(network: nn.Sequential, path: Path) -> Path:
     """Write a sequence of plain layers with its weights."""
-    layers = [_described(layer) for layer in network]
+    layers = [_describe(layer) for layer in network]
     torch.save({"format": FORMAT, "layers": layers, "state": network.state_dict()}, path)
     return path
 
@@ -117,11 +117,11 @@ def colour(classes: int = 10, width: int = 32) -> nn.Sequential:
     )
 
 
-def _block(inside: int, outside: int, stride: int) -> list[nn.Module]:
-    return [nn.Conv2d(inside, outside, 3, stride, 1), nn.BatchNorm2d(outside), nn.ReLU()]
+def _block(inputs: int, outputs: int, stride: int) -> list[nn.Module]:
+    return [nn.Conv2d(inputs, outputs, 3, stride, 1), nn.BatchNorm2d(outputs), nn.ReLU()]
 
 
-def _described(layer: nn.Module) -> dict[str, Any]:
+def _describe(layer: nn.Module) -> dict[str, Any]:
     name = type(layer).__name__
     if PLAIN.get(name, (None,))[0] is not type(layer):
         raise InvalidParameter(

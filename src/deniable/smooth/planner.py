@@ -125,17 +125,17 @@ def samples_for(
         )
     miss_share = (1 - power) / (1 + two)
 
-    def enough(n: int) -> bool:
+    def suffices(n: int) -> bool:
         own, rival = _unlucky(n, p_a, miss_share), n - _unlucky(n, 1 - other, miss_share)
         counts = [own, rival, n - own - rival] if two and own + rival <= n else [own, n - own, 0]
         a, b = bounds([counts], [0], alpha)
         return float(radii(noise, a, b, norm, dimension)[0]) >= radius
 
-    return _least(enough)
+    return _least(suffices)
 
 
-def _unlucky(n: int, p: float, missed: float) -> int:
-    """The largest k that a count of n is below with probability at most `missed`:
+def _unlucky(n: int, p: float, risk: float) -> int:
+    """The largest k that a count of n is below with probability at most `risk`:
     P(Bin(n, p) ≤ k − 1) ≤ missed."""
     low, high = 0, n
     while low < high:
@@ -143,7 +143,7 @@ def _unlucky(n: int, p: float, missed: float) -> int:
         below = 0.0
         if p < 1:
             below = float(betainc(n - middle + 1, middle, 1 - p))
-        if below <= missed:
+        if below <= risk:
             low = middle
         else:
             high = middle - 1

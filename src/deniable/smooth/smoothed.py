@@ -172,7 +172,7 @@ class Smoothed:
     ) -> list[Certified]:
         """`certify` for each input, with fresh noise for each; `watch(items, words)` may
         draw a progress bar."""
-        return [self.certify(x, sampling) for x in watched(list(inputs), "Certifying", watch)]
+        return [self.certify(x, sampling) for x in report_progress(list(inputs), "Certifying", watch)]
 
     def rule(self, plan: Sampling, dimension: int) -> StoppingRule:
         """How this plan turns votes into radii; looks at one size, or at several where
@@ -203,14 +203,14 @@ class Smoothed:
             verdict = int(rule.holds(counts[None], label)[0])
             if verdict != OPEN:
                 break
-        return certified_from(rule, selection, counts, circumstances)
+        return decide_answer(rule, selection, counts, circumstances)
 
-    def certificate(self, x: ArrayLike, certified: Certified) -> RadiusCertificate:
+    def certificate(self, x: ArrayLike, answer: Certified) -> RadiusCertificate:
         """What was certified of `x`, for others to compute again: `deniable verify`.
 
         `InvalidParameter` if the votes are of another input, or of a classifier that has changed since.
         """
-        votes, about = certified.votes, certified.circumstances
+        votes, about = answer.votes, answer.circumstances
         if digest_array(read_input(about.noise, x)) != about.input:
             raise InvalidParameter(
                 "These votes were taken of another input, so no certificate was written. Certify this one."
@@ -221,7 +221,7 @@ class Smoothed:
                 f"These votes were taken under {about.noise} in batches of {about.evaluation.batch}, not as "
                 "this object takes them, so no certificate was written. Ask the object that certified."
             )
-        if certified.abstained:
+        if answer.abstained:
             raise InvalidParameter(
                 "The classifier abstained here: there is nothing to write a certificate of."
             )
@@ -230,7 +230,7 @@ class Smoothed:
 
     def circumstances(self, point: Array, poll: Poll, *, bank: bool = False) -> Circumstances:
         """What votes on `point` on this poll will be about."""
-        same_bits = self.noise.integer and not bank and poll.fixed
+        same_bits = self.noise.integer and not bank and poll.is_stable
         evaluation = Evaluation(poll.model, self.batch, same_bits, bank, float(self.scale), poll.isolation)
         return Circumstances(self.noise, self.metric, point.size, evaluation, digest_array(point))
 
@@ -254,15 +254,15 @@ class Smoothed:
         if poll is None:
             draw = noisy_copies(self.noise, point, SecureRandom())
             companions = np.random.default_rng()
-            poll = examine(self.model, lambda n: self.fed(draw(n)), self.batch, companions)
+            poll = examine(self.model, lambda n: self.to_inputs(draw(n)), self.batch, companions)
             polls[*kind, poll.model] = poll  # the first answers may have filled a cache
         return poll
 
     # ---------------------------------------------------------------------------------------------- inside
 
-    def tally(self, voted: Integers) -> Integers:
+    def tally(self, votes: Integers) -> Integers:
         """Votes by class, and last those for none."""
-        return np.bincount(voted, minlength=self.model.classes + 1)
+        return np.bincount(votes, minlength=self.model.classes + 1)
 
     def _ballots(self, x: ArrayLike, samples: int) -> Integers:
         point = read_input(self.noise, x)
@@ -285,28 +285,28 @@ class Smoothed:
         rows = len(copies)
         if rows < self.batch:  # one way of evaluation: the batch is always of one size
             copies = np.concatenate([copies, np.repeat(copies[-1:], self.batch - rows, axis=0)])
-        batch = self.fed(copies)
+        batch = self.to_inputs(copies)
         outputs = poll.evaluate(batch.copy() if checks else batch)  # a classifier may write into it
         votes = labels(outputs, len(copies), self.model.classes)[:rows]
         if checks is not None:
             checks.look(batch[:rows], outputs[:rows])
         return votes
 
-    def fed(self, copies: Array) -> Array:
+    def to_inputs(self, copies: Array) -> Array:
         """Whole numbers as the classifier wants them: 32-bit floats, divided by `scale`."""
         if np.issubdtype(copies.dtype, np.integer):
             return (copies / self.scale).astype(np.float32)
         return copies
 
 
-def certified_from(
+def decide_answer(
     rule: StoppingRule, choosing: Integers, counts: Integers, circumstances: Circumstances
 ) -> Certified:
     """What the votes of both samples say, at the look where they ended; the last count is of votes for
     none."""
     label, row, last = np.array([choosing.argmax()]), counts[None], len(counts) - 1
     verdict = {YES: True, NO: False, OPEN: None}[int(rule.holds(row, label)[0])]
-    ahead, radius = bool(rule.ahead(row, label)[0]), float(rule.certified(row, label)[0])
+    ahead, radius = bool(rule.leads(row, label)[0]), float(rule.certify(row, label)[0])
     if not choosing[last] and not counts[last]:
         choosing, counts = choosing[:last], counts[:last]
     elif verdict is False:
@@ -333,7 +333,7 @@ def stages(rule: StoppingRule) -> list[int]:
     return [rule.plan.choosing + first, *later]
 
 
-def watched(items: Sequence[Item], words: str, watch: Watch | None) -> Iterable[Item]:
+def report_progress(items: Sequence[Item], words: str, watch: Watch | None) -> Iterable[Item]:
     """The items, told to `watch` as they pass, if there is one."""
     if watch is None:
         return items

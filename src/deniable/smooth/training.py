@@ -19,7 +19,7 @@ from deniable.errors import InvalidParameter
 from deniable.randomness import SecureRandom
 from deniable.randomness.generator import Generator
 from deniable.smooth.draws import noisy_copies
-from deniable.smooth.smoothed import Watch, watched
+from deniable.smooth.smoothed import Watch, report_progress
 
 
 class TrainingMethod(StrEnum):
@@ -94,7 +94,7 @@ def train(
     )
     model.train()
     steps = list(range(schedule.epochs * per_epoch))
-    for step in watched(steps, "Training", watch):
+    for step in report_progress(steps, "Training", watch):
         if step % per_epoch == 0:
             order = source.permutation(len(x))
         rows = order[(step % per_epoch) * schedule.batch :][: schedule.batch]
@@ -145,7 +145,7 @@ def weakest(
         mean = torch.stack([functional.softmax(model(point + shift), dim=1) for shift in shifts]).mean(dim=0)
         loss = functional.nll_loss(mean.clamp_min(1e-20).log(), labels, reduction="sum")
         (slope,) = torch.autograd.grad(loss, point)
-        position = projected(point + 2 * aim.reach / aim.steps * unit(slope), batch, aim.reach).detach()
+        position = project(point + 2 * aim.reach / aim.steps * unit(slope), batch, aim.reach).detach()
     return position
 
 
@@ -156,12 +156,12 @@ def unit(slope: torch.Tensor) -> torch.Tensor:
     return torch.div(flat, length.clamp_min(1e-12)).reshape(slope.shape)
 
 
-def projected(moved: torch.Tensor, centre: torch.Tensor, reach: float | torch.Tensor) -> torch.Tensor:
+def project(points: torch.Tensor, centre: torch.Tensor, reach: float | torch.Tensor) -> torch.Tensor:
     """The nearest points within `reach` of `centre` in ℓ2."""
-    away = (moved - centre).flatten(1)
+    away = (points - centre).flatten(1)
     length = torch.linalg.vector_norm(away, dim=1, keepdim=True).clamp_min(1e-12)
     factor = torch.clamp(torch.as_tensor(reach).reshape(-1, 1) / length, max=1.0)
-    return centre + (away * factor).reshape(moved.shape)
+    return centre + (away * factor).reshape(points.shape)
 
 
 def _noisy(noise: InputNoise, batch: NDArray[Any], rng: Generator) -> NDArray[Any]:

@@ -76,7 +76,7 @@ def check_rule(
     rng: np.random.Generator,
     *,
     runs: int = 100_000,
-    certified: Callable[[Integers, Integers, Integers], NDArray[np.float64]] | None = None,
+    certify: Callable[[Integers, Integers, Integers], NDArray[np.float64]] | None = None,
     denials: bool = False,
 ) -> Validity:
     """Draw counts of all looks for classes of these probabilities, decide as `rule`
@@ -93,13 +93,13 @@ def check_rule(
     going, wrong = np.ones(runs, bool), np.zeros(runs, bool)
     for draws in np.diff([0, *rule.looks.sizes]):
         counts = counts + rng.multinomial(int(draws), probabilities, size=runs)
-        reach = rule.certified(counts, labels)
-        if certified is not None:
-            reach = certified(choosing, counts, labels)
+        reach = rule.certify(counts, labels)
+        if certify is not None:
+            reach = certify(choosing, counts, labels)
         verdict = rule.holds(counts, labels)
         false_denials = (verdict < OPEN) & (truth >= (rule.plan.radius or np.inf))
-        ends = (verdict != OPEN) | (counts.sum(axis=1) == rule.looks.most)
-        false_claims = (reach > truth) | (rule.ahead(counts, labels) & (truth == 0))
+        ends = (verdict != OPEN) | (counts.sum(axis=1) == rule.looks.sample_size)
+        false_claims = (reach > truth) | (rule.leads(counts, labels) & (truth == 0))
         if denials:
             false_claims = false_denials
         wrong |= going & ends & false_claims

@@ -18,7 +18,7 @@ from scipy import special
 from deniable.accounting import calibrate_noise, renyi
 from deniable.accounting.choose import delta as best_delta
 from deniable.accounting.choose import epsilon as best_epsilon
-from deniable.accounting.filters import Filter, Purpose, converted
+from deniable.accounting.filters import Filter, Purpose, convert_order
 from deniable.accounting.filters.charges import LONGEST, UNIT, UNKNOWN, Charge, charge
 from deniable.accounting.filters.gaussian_rule import GaussianRule, response_of
 from deniable.accounting.filters.odometer import odometer
@@ -89,8 +89,8 @@ def test_a_charge_is_never_below_the_divergence() -> None:
 def test_what_is_given_back_restores_the_state() -> None:
     whole, part = charge(GaussianNoise(2) * 10, (4.0,)), charge(GaussianNoise(2) * 3, (4.0,))
     assert (whole - part).renyi == charge(GaussianNoise(2) * 7, (4.0,)).renyi
-    assert part.within(whole)
-    assert not whole.within(part)
+    assert part.fits_into(whole)
+    assert not whole.fits_into(part)
 
 
 def test_sums_stay_short_and_are_rounded_up() -> None:
@@ -337,7 +337,7 @@ def test_the_best_order_afterwards_is_no_filter() -> None:
     limit, delta = 4.0, Fraction(1, 10**6)
 
     def best_order_afterwards(spent: Charge) -> bool:
-        return min(converted(r, a, delta) for r, a in zip(spent.renyi, TWO, strict=True)) <= limit
+        return min(convert_order(r, a, delta) for r, a in zip(spent.renyi, TWO, strict=True)) <= limit
 
     menu = [(step, cost(step, TWO)) for step in TRAP]
     reached = worst_delta(limit, menu, Charge(renyi=(0, 0)), best_order_afterwards, depth=2)

@@ -194,7 +194,7 @@ for _name, _method in accounting.METHODS.items():
 
 _enter(
     accounting.amplify,
-    amplified=lambda q: accounting.amplify.amplified(
+    amplify_pair=lambda q: accounting.amplify.amplify_pair(
         Sampled(q.numbers[0], q.loss), *map(exact, q.numbers[1:3])
     ),
     epsilon=_with_loss(accounting.amplify.epsilon),
@@ -219,7 +219,7 @@ _enter(
     epsilon=_with_loss(pure.epsilon),
     exact_epsilon=lambda q: pure.exact_epsilon(q.loss),
     exact_pair=lambda q: pure.exact_pair(q.loss),
-    grouped=lambda q: pure.grouped(max(1, q.whole(0)), pure.exact_pair(q.loss)),
+    group_pair=lambda q: pure.group_pair(max(1, q.whole(0)), pure.exact_pair(q.loss)),
     share=_with_numbers(pure.share, 1),
 )
 
@@ -265,7 +265,7 @@ _enter(
 )
 _enter(
     renyi,
-    conditioned=lambda q: renyi.conditioned(q.loss),
+    condition=lambda q: renyi.condition(q.loss),
     curve=lambda q: renyi.curve(q.loss, list(q.numbers)),
     delta=_with_loss(renyi.delta),
     divergence=_with_loss(renyi.divergence),
@@ -293,7 +293,7 @@ _enter(
     Spent=_filter,
     Purpose=_filter,
     above=lambda q: filters.above(Fraction(q.numbers[0])),
-    converted=lambda q: filters.converted(q.whole(0), q.numbers[1], Fraction(q.numbers[2])),
+    convert_order=lambda q: filters.convert_order(q.whole(0), q.numbers[1], Fraction(q.numbers[2])),
 )
 DOORS["accounting.filters.odometer.odometer"] = _odometer
 DOORS["accounting.filters.charges.charge"] = lambda q: charge(q.loss, (2.0, 32.0), gaussian=True)
@@ -301,7 +301,7 @@ DOORS["accounting.filters.charges.price"] = lambda q: price(q.loss, q.numbers[0]
 _enter(
     matrices,
     BufferedToeplitz=lambda q: matrices.buffered(q.whole(0), q.whole(1)).toeplitz.encoder,
-    Participation=lambda q: (q.participation.most, q.participation.fewer_than(10**6)),
+    Participation=lambda q: (q.participation.max_times, q.participation.has_fewer_patterns(10**6)),
     Toeplitz=lambda q: matrices.Toeplitz((1.0, *map(float, q.numbers))).encoder,
     Tree=lambda q: matrices.Tree(q.whole(0)).encoder,
     banded=lambda q: matrices.banded(q.whole(0), q.whole(1)),
@@ -349,7 +349,7 @@ _enter(
     overtaken=lambda q: radius.overtaken(q.loss, *q.numbers[:2]),
     radii=lambda q: radius.radii(q.noise, *q.numbers[:2], q.pick(6, (None, 1, 2, math.inf)), q.whole(3)),
     radius=lambda q: radius.radius(lambda r: q.loss.grouped(max(1, int(min(r, 1e9)))), *q.numbers[:2]),
-    safe=lambda q: radius.safe(q.loss, *q.numbers[:2]),
+    is_safe=lambda q: radius.is_safe(q.loss, *q.numbers[:2]),
 )
 DOORS["accounting.radius.certified_radius.holds"] = lambda q: certified_radius.holds(
     q.noise, q.numbers[5], *q.numbers[:2], q.pick(6, (None, 1, 2, math.inf)), q.whole(3)
@@ -377,14 +377,14 @@ _enter(
     noisy_run,
     NoisyRun=lambda q: noisy_run.NoisyRun(
         q.numbers[2], q.numbers[3], q.whole(4), scheme=q.pick(5, Scheme), replace=q.whole(6) % 2 == 1
-    ).solved(q.pick(7, noisy_run.Unknown), *q.numbers[:2]),
+    ).solve(q.pick(7, noisy_run.Unknown), *q.numbers[:2]),
     Unknown=lambda q: q.pick(7, noisy_run.Unknown),
 )
 _enter(
     selection,
     mean_runs=lambda q: selection.mean_runs(_selected(q).runs),
     pure_epsilon=lambda q: selection.pure_epsilon(pure.exact_epsilon(_selected(q).of), _selected(q).runs),
-    selected=lambda q: renyi.curve(_selected(q), [2.0, 3.0]),
+    select_curve=lambda q: renyi.curve(_selected(q), [2.0, 3.0]),
 )
 _enter(
     sparse_vector,

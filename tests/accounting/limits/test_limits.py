@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from deniable.accounting import refusals
-from deniable.accounting.refusals import check_time, collect_lowers, guarded
+from deniable.accounting.refusals import check_time, collect_lowers, guard
 from deniable.errors import Unaccountable
 from tests.accounting.limits.contained import describe_excess
 from tests.accounting.limits.doors import DOORS, public_names
@@ -99,13 +99,13 @@ def test_a_call_that_ran_out_of_time_is_refused_as_a_whole(monkeypatch: pytest.M
     """Also where the method that ran out was passed over for another one: ε must not depend on the machine."""
     clock = FakeClock(monkeypatch)
 
-    @guarded
+    @guard
     def slow() -> float:
         clock.now += refusals.PATIENCE + 1
         check_time()
         return 1.0
 
-    @guarded
+    @guard
     def choose() -> float:
         try:
             return slow()
@@ -121,7 +121,7 @@ def test_a_call_that_ran_out_of_time_is_refused_as_a_whole(monkeypatch: pytest.M
 def test_a_lower_side_that_ran_out_of_time_costs_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = FakeClock(monkeypatch)
 
-    @guarded
+    @guard
     def bound() -> tuple[object, ...]:
         clock.now += refusals.PATIENCE / 2
 

@@ -263,7 +263,9 @@ def test_every_bound_holds_for_every_pattern(steps: int, times: int, apart: int)
     levels = participation._by_levels(tree, who)
     assert max(moved(tree.encoder, p, np.ones((len(p), 1))) ** 2 for p in patterns) <= levels + 1e-9
     column = products[0]
-    shifted = sum(np.concatenate([np.zeros(m * apart), column[: steps - m * apart]]) for m in range(who.most))
+    shifted = sum(
+        np.concatenate([np.zeros(m * apart), column[: steps - m * apart]]) for m in range(who.max_times)
+    )
     assert np.allclose(participation._shifted_sum(column, who), shifted, rtol=1e-15)
 
 

@@ -82,8 +82,8 @@ def test_the_ceiling_grows_with_epsilon_and_delta() -> None:
 
 def test_no_curator_within_e_hides_more_than_4e_bits_and_a_misleading_one_hides_that_many() -> None:
     found = attack.exhaustive_errors(10, (0.5, 1.0, 2.0))
-    assert all(one.wrong <= one.bound for one in found)
-    assert any(one.wrong == one.bound for one in found if one.curator == "misleading")
+    assert all(one.wrong_bits <= one.bound for one in found)
+    assert any(one.wrong_bits == one.bound for one in found if one.curator == "misleading")
 
 
 def test_the_misleading_curator_keeps_within_her_error() -> None:

@@ -90,7 +90,7 @@ def test_exact_answers_give_every_bit(method: SolvingMethod) -> None:
 @pytest.mark.parametrize(("people", "queries"), [(30, 120), (60, 90), (50, 40)])
 def test_least_squares_finds_what_another_solver_finds(people: int, queries: int) -> None:
     _, subsets, answers = problem(people, queries, 2.0)
-    ours = least_squares(subsets, answers, most=5000, tolerance=1e-7)
+    ours = least_squares(subsets, answers, max_steps=5000, tolerance=1e-7)
     a = subsets.astype(float)
     # The same weights: the mean of all equations counts 1/n.
     rows = np.vstack([a - a.mean(0), math.sqrt(queries / people) * a.mean(0)])

@@ -15,13 +15,13 @@ from deniable.mechanisms import Gaussian
 from deniable.randomness import SeededRandom
 
 BITS = secret(40, 2)
-CURATOR = sticky.Layered.over(BITS)
+CURATOR = sticky.Layered.from_bits(BITS)
 
 
 def test_the_same_conditions_get_the_same_noise_and_more_conditions_get_more() -> None:
     assert CURATOR.count(["id < 20"]) == CURATOR.count(["id < 20"])
     assert CURATOR.count(["id < 20"]) != CURATOR.count(["id <= 19"])
-    other = sticky.Layered.over(1 - BITS)
+    other = sticky.Layered.from_bits(1 - BITS)
     noise = [c.count(["sick = 1"]) - sick for c, sick in ((CURATOR, BITS.sum()), (other, 40 - BITS.sum()))]
     assert noise[0] != pytest.approx(noise[1], abs=1e-6)  # by whom it counts, not by the text alone
     few = [CURATOR.count([f"id > -{i}"]) - 40 for i in range(1, 120)]
@@ -33,7 +33,7 @@ def test_the_same_conditions_get_the_same_noise_and_more_conditions_get_more() -
 
 
 def test_the_attacker_knows_whom_a_trick_picks() -> None:
-    exact = sticky.Layered.over(np.ones(200, np.int8), deviation=0)
+    exact = sticky.Layered.from_bits(np.ones(200, np.int8), deviation=0)
     ids = np.arange(1, 201, dtype=np.float64)
     for trick in sticky.tricks(40, seed=1):
         assert exact.count([trick.condition]) == trick.members(ids).sum()
@@ -55,7 +55,7 @@ def test_named_sets_fail_and_arithmetic_succeeds_on_the_same_noise() -> None:
 
 
 def test_an_account_looks_at_the_answer_and_not_at_the_text() -> None:
-    plain = sticky.Layered.over(BITS, deviation=0)
+    plain = sticky.Layered.from_bits(BITS, deviation=0)
     with asking.account(1.0, 1e-6) as paid:
         sigma = math.sqrt(160 / (2 * paid.remaining().rho)) * (1 + 1e-9)
 
@@ -82,5 +82,5 @@ def test_everything_is_compared() -> None:
 
 
 def test_small_counts_are_left_out() -> None:
-    count = sticky.suppressed(sticky.Layered.over(np.ones(20, np.int8), deviation=0).count)
+    count = sticky.suppress_small(sticky.Layered.from_bits(np.ones(20, np.int8), deviation=0).count)
     assert [count([f"id <= {n}"]) for n in (3, 4, 5, 20)] == [0, 0, 5, 20]

@@ -131,7 +131,7 @@ def test_every_release_has_its_plan() -> None:
 def test_naive_noise_leaves_an_interval_around_the_truth() -> None:
     rng = np.random.default_rng(1)
     for people in BLOCKS:
-        said, noisy = tables.publish(people), tables.off_by_one(tables.publish(people), rng)
+        said, noisy = tables.publish(people), tables.perturb_counts(tables.publish(people), rng)
         assert holds(noisy, people)
         moved = [n for s, n in zip(said, noisy, strict=True) if s.low == s.high]
         assert all(n.high - n.low in (1, 2) for n in moved)

@@ -57,10 +57,10 @@ def test_distance_is_total_variation() -> None:
 
 
 def test_swapping_moves_that_many_and_keeps_the_counts() -> None:
-    moved = an.swapped(np.arange(1000), 0.1, 1)
+    moved = an.swap_secrets(np.arange(1000), 0.1, 1)
     assert (moved != np.arange(1000)).sum() == 100
     assert sorted(moved.tolist()) == list(range(1000))
-    assert (an.swapped(SECRETS, 0.0) == SECRETS).all()
+    assert (an.swap_secrets(SECRETS, 0.0) == SECRETS).all()
 
 
 def test_what_a_class_says_is_more_than_the_others_say() -> None:
@@ -121,6 +121,6 @@ def test_impossible_classes_are_refused(arguments: dict[str, float], text: str) 
 
 def test_shares_outside_of_one_are_refused() -> None:
     with pytest.raises(InvalidParameter, match=r"rate=1.5 in \[0, 1\]"):
-        an.swapped(SECRETS, 1.5)
+        an.swap_secrets(SECRETS, 1.5)
     with pytest.raises(InvalidParameter, match=r"t=-1 in \[0, 1\]"):
         an.mondrian(IDENTITY, 2, secrets=SECRETS, t=-1)

@@ -15,7 +15,7 @@ DATA = ratings(400, seed=1)
 
 
 def test_what_is_known_is_near_the_truth_and_partly_wrong() -> None:
-    facts = [fuzzy.known(DATA, user, 8) for user in range(50)]
+    facts = [fuzzy.draw_knowledge(DATA, user, 8) for user in range(50)]
     theirs = [DATA.stars[user, about.items] > 0 for user, about in enumerate(facts)]
     low, high = binom.interval(1 - 1e-9, 400, 1 - 1 / 8)
     assert low <= np.concatenate(theirs).sum() <= high + 8  # a mistaken item may be theirs after all
@@ -33,14 +33,14 @@ def test_rare_items_weigh_more() -> None:
 
 def test_a_record_that_does_not_stand_out_is_not_named() -> None:
     twins = Ratings(np.repeat(DATA.stars[:1], 3, axis=0), np.repeat(DATA.days[:1], 3, axis=0))
-    assert fuzzy.match(twins, fuzzy.known(DATA, 0, 8)) is None
-    assert fuzzy.match(Ratings(DATA.stars[:1], DATA.days[:1]), fuzzy.known(DATA, 0, 8)) is None
+    assert fuzzy.match(twins, fuzzy.draw_knowledge(DATA, 0, 8)) is None
+    assert fuzzy.match(Ratings(DATA.stars[:1], DATA.days[:1]), fuzzy.draw_knowledge(DATA, 0, 8)) is None
 
 
 def test_somebody_without_ratings_cannot_be_known() -> None:
     nobody = Ratings(np.zeros((2, 3), np.int8), np.zeros((2, 3), np.int16))
     with pytest.raises(InvalidParameter, match="user 1 has none"):
-        fuzzy.known(nobody, 1, 3)
+        fuzzy.draw_knowledge(nobody, 1, 3)
 
 
 def test_more_knowledge_names_more_people() -> None:
@@ -59,7 +59,7 @@ def test_blurring_and_generalising_help_little_and_protected_counts_name_nobody(
 
 
 def test_k_anonymous_records_stand_there_k_times() -> None:
-    made = fuzzy.grouped(DATA, 5)
+    made = fuzzy.merge_classes(DATA, 5)
     both = np.hstack([made.stars, made.days])
     classes, counts = np.unique(both, axis=0, return_counts=True)
     assert counts.min() >= 5
@@ -77,5 +77,5 @@ def test_a_user_moves_the_counts_by_no_more_than_is_charged() -> None:
 
 
 def test_how_many_records_are_drawn_is_noisy_too() -> None:
-    sizes = {fuzzy.drawn(DATA, 1.0, rng=SeededRandom(seed)).users for seed in range(4)}
+    sizes = {fuzzy.draw_records(DATA, 1.0, rng=SeededRandom(seed)).users for seed in range(4)}
     assert len(sizes) == 4

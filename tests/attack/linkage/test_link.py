@@ -60,7 +60,7 @@ def test_every_release_gives_what_it_gives_and_the_protected_one_gives_chance() 
     assert grouped.right == 0
     assert classes.share > classes.chance + 0.1
     # Whoever meets a row that was made from counts meets a stranger's: right as often as a random row.
-    deviation = math.sqrt(made.chance / made.of)
+    deviation = math.sqrt(made.chance / made.total)
     assert abs(made.share - made.chance) < 6.2 * deviation + 0.003
 
 

@@ -45,15 +45,15 @@ def test_rounding_and_noise_help_little_and_protected_histograms_find_nobody() -
 
 
 def test_k_anonymous_series_stand_there_k_times() -> None:
-    made = series.averaged(DATA, 5)
+    made = series.average_classes(DATA, 5)
     assert np.unique(made, axis=0, return_counts=True)[1].min() >= 5
     assert np.abs(made.mean(axis=0) - DATA.mean(axis=0)).max() < 1
 
 
 def test_drawn_series_keep_the_daily_distribution() -> None:
-    made = series.drawn(DATA, 20.0, rng=SeededRandom(3))
+    made = series.draw_series(DATA, 20.0, rng=SeededRandom(3))
     assert abs(np.median(made[:, 0]) / np.median(DATA[:, 0]) - 1) < 0.1
 
 
 def test_how_many_series_are_drawn_is_noisy_too() -> None:
-    assert len({len(series.drawn(DATA[:, :3], 0.1, rng=SeededRandom(seed))) for seed in range(4)}) == 4
+    assert len({len(series.draw_series(DATA[:, :3], 0.1, rng=SeededRandom(seed))) for seed in range(4)}) == 4

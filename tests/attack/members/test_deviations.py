@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from deniable.attack.members.curve import Curve
-from deniable.attack.members.deviations import MOST, Side, both_predicted, predicted, prior
+from deniable.attack.members.deviations import MOST, Side, predict_side, predict_sides, prior
 from deniable.attack.members.evidence import Evidence
 from deniable.attack.members.scores import ATTACKS
 
@@ -28,24 +28,24 @@ def test_the_prior_is_found_again(freedom: float) -> None:
     signals += 20 * np.random.default_rng(4).normal(
         size=signals.shape[1]
     )  # means that tell nothing of variances
-    found, variance = prior(Side.of(signals, np.ones(signals.shape, bool)))
+    found, variance = prior(Side.from_signals(signals, np.ones(signals.shape, bool)))
     assert found == pytest.approx(freedom, rel=0.1)
     assert np.median(variance) == pytest.approx(4.0, rel=0.05)
 
 
 def test_rows_that_are_alike_share_one_deviation() -> None:
     signals, _ = scattered(np.inf)
-    freedom, variance = prior(Side.of(signals, np.ones(signals.shape, bool)))
+    freedom, variance = prior(Side.from_signals(signals, np.ones(signals.shape, bool)))
     assert freedom > 200
     assert np.median(variance) == pytest.approx(4.0, rel=0.05)
 
 
 def test_the_shrunk_deviation_is_nearer_than_both_extremes() -> None:
     signals, truth = scattered(4.0)
-    side = Side.of(signals, np.ones(signals.shape, bool))
+    side = Side.from_signals(signals, np.ones(signals.shape, bool))
     own = np.sqrt(side.squares / side.freedom)
     pooled = np.full(len(truth), np.sqrt(side.squares.sum() / side.freedom.sum()))
-    shrunk = predicted(side).scale / np.sqrt(1 + 1 / 9)
+    shrunk = predict_side(side).scale / np.sqrt(1 + 1 / 9)
     errors = [float(np.mean(np.log(guess / truth) ** 2)) for guess in (shrunk, own, pooled)]
     assert errors[0] < min(errors[1:])
 
@@ -53,18 +53,18 @@ def test_the_shrunk_deviation_is_nearer_than_both_extremes() -> None:
 def test_what_the_next_model_says_is_covered() -> None:
     """The predicted law is that of the next signal: its distribution function is uniform."""
     signals, truth = scattered(4.0)
-    side = Side.of(signals, np.ones(signals.shape, bool))
+    side = Side.from_signals(signals, np.ones(signals.shape, bool))
     nexts = np.random.default_rng(9).normal(size=len(truth)) * truth
-    shares = predicted(side).below(nexts)
+    shares = predict_side(side).cdf(nexts)
     for level in (0.01, 0.1, 0.5, 0.9, 0.99):
         reach = 6.2 * np.sqrt(level * (1 - level) / len(truth))
         assert abs(float((shares < level).mean()) - level) < reach + 0.002
 
 
 def test_a_row_that_no_model_held_is_no_error() -> None:
-    side = Side.of(np.zeros((3, 4)), np.zeros((3, 4), bool))
+    side = Side.from_signals(np.zeros((3, 4)), np.zeros((3, 4), bool))
     assert prior(side)[0] == MOST
-    assert np.isfinite(predicted(side).log_density(np.ones(4))).all()
+    assert np.isfinite(predict_side(side).log_density(np.ones(4))).all()
 
 
 def trained(rows: int = 6000, models: int = 25) -> tuple[Evidence, np.ndarray]:
@@ -83,12 +83,12 @@ def test_the_other_side_tells_of_a_rows_deviation() -> None:
     next model is told better than from one side alone."""
     seen, _ = trained()
     shadows, inside = seen.shadows_scaled()[:, 0], seen.members
-    sides = Side.of(shadows, inside), Side.of(shadows, ~inside)
+    sides = Side.from_signals(shadows, inside), Side.from_signals(shadows, ~inside)
     assert prior(sides[0], sides[1])[0] > 2 * prior(sides[0])[0]
     truth = np.sqrt(3.0 / np.random.default_rng(5).chisquare(3.0, 6000))
     errors = [
         float(np.mean(np.log(law.scale / truth) ** 2))
-        for law in (predicted(sides[0], sides[1]), predicted(sides[0]))
+        for law in (predict_side(sides[0], sides[1]), predict_side(sides[0]))
     ]
     assert errors[0] < 0.8 * errors[1]
 
@@ -98,12 +98,12 @@ def test_a_gap_is_shrunk_as_far_as_it_is_unknown() -> None:
     for models, nearer in ((13, 0.5), (801, 1.01)):
         seen, _ = trained(rows=2000, models=models)
         shadows = seen.shadows_scaled()[:, 0]
-        sides = Side.of(shadows, seen.members), Side.of(shadows, ~seen.members)
+        sides = Side.from_signals(shadows, seen.members), Side.from_signals(shadows, ~seen.members)
         g = np.random.default_rng(5)
         deviations = np.sqrt(3.0 / g.chisquare(3.0, 2000))
         g.random((models, 2000))
         truth = deviations * (1.0 + 0.3 * g.normal(size=2000))
-        laws = both_predicted(*sides)
+        laws = predict_sides(*sides)
         shrunk, plain = laws[0].centre - laws[1].centre, sides[0].mean - sides[1].mean
         errors = [float(np.mean(((gap - truth) / deviations) ** 2)) for gap in (shrunk, plain)]
         assert errors[0] < nearer * errors[1]
@@ -112,7 +112,7 @@ def test_a_gap_is_shrunk_as_far_as_it_is_unknown() -> None:
 def each_its_own(seen: Evidence) -> np.ndarray:
     """LiRA as it is often written: a mean and a deviation per row, as they are."""
     phi, shadows = seen.target_scaled()[0], seen.shadows_scaled()[:, 0]
-    sides = [Side.of(shadows, kept) for kept in (seen.members, ~seen.members)]
+    sides = [Side.from_signals(shadows, kept) for kept in (seen.members, ~seen.members)]
     fits = [(side.mean, np.sqrt(side.variance(1.0))) for side in sides]
     return np.asarray(norm.logpdf(phi, *fits[0]) - norm.logpdf(phi, *fits[1]))
 
@@ -120,8 +120,8 @@ def each_its_own(seen: Evidence) -> np.ndarray:
 def test_shrunk_lira_beats_both_extremes() -> None:
     seen, members = trained()
     scores = (ATTACKS["lira"], one_for_all, each_its_own)
-    shrunk, *others = (Curve.of(score(seen), members) for score in scores)
-    assert shrunk.at(0.01) > 1.2 * max(other.at(0.01) for other in others)
+    shrunk, *others = (Curve.from_scores(score(seen), members) for score in scores)
+    assert shrunk.power_at(0.01) > 1.2 * max(other.power_at(0.01) for other in others)
     assert shrunk.area > max(other.area for other in others)
 
 
@@ -129,7 +129,7 @@ def test_few_rows_have_their_mean_in_common_alone() -> None:
     """A trend of six terms through thirty rows would follow chance."""
     seen, _ = trained(rows=30)
     shadows = seen.shadows_scaled()[:, 0]
-    sides = Side.of(shadows, seen.members), Side.of(shadows, ~seen.members)
+    sides = Side.from_signals(shadows, seen.members), Side.from_signals(shadows, ~seen.members)
     assert np.ptp(prior(*sides)[1]) == 0
     assert np.isfinite(ATTACKS["lira"](seen)).all()
 
@@ -137,7 +137,7 @@ def test_few_rows_have_their_mean_in_common_alone() -> None:
 def one_for_all(seen: Evidence) -> np.ndarray:
     """LiRA as it was: a mean per row, one deviation."""
     phi, shadows = seen.target_scaled()[0], seen.shadows_scaled()[:, 0]
-    sides = [Side.of(shadows, kept) for kept in (seen.members, ~seen.members)]
+    sides = [Side.from_signals(shadows, kept) for kept in (seen.members, ~seen.members)]
     fits = [(s.mean, np.sqrt(s.squares.sum() / s.freedom.sum())) for s in sides]
     return np.asarray(norm.logpdf(phi, *fits[0]) - norm.logpdf(phi, *fits[1]))
 
@@ -150,6 +150,6 @@ def test_lira_with_unequal_rows_beats_one_deviation_for_all() -> None:
     logits = np.zeros((models, rows, 2))
     logits[:, :, 0] = g.normal(size=rows) * 3 + deviations * (g.normal(size=(models, rows)) + 1.5 * members)
     seen = Evidence(logits[0], logits[1:], members[1:], labels)
-    shrunk, pooled = (Curve.of(score(seen), members[0]) for score in (ATTACKS["lira"], one_for_all))
-    assert shrunk.at(0.01) > 1.5 * pooled.at(0.01)
+    shrunk, pooled = (Curve.from_scores(score(seen), members[0]) for score in (ATTACKS["lira"], one_for_all))
+    assert shrunk.power_at(0.01) > 1.5 * pooled.power_at(0.01)
     assert shrunk.area > pooled.area

@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from deniable.accounting import epsilon
 from deniable.accounting.meaning import advantage
 from deniable.attack import examples
-from deniable.attack.members.coins import coins, unwatched
+from deniable.attack.members.coins import coins, iterate_silently
 from deniable.attack.members.curve import Curve
 from deniable.attack.members.evidence import Evidence
 from deniable.attack.members.scores import ATTACKS
@@ -36,13 +36,13 @@ def evidence(seed: int, leak: float, rows: int = 400, models: int = 24) -> tuple
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_every_attack_finds_members_that_stand_out(attack: str) -> None:
     seen, members = evidence(0, 3.0)
-    assert Curve.of(ATTACKS[attack](seen), members).area > 0.6
+    assert Curve.from_scores(ATTACKS[attack](seen), members).area > 0.6
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_no_attack_finds_members_where_nothing_leaks(attack: str) -> None:
     areas = [
-        Curve.of(ATTACKS[attack](seen), members).area
+        Curve.from_scores(ATTACKS[attack](seen), members).area
         for seen, members in (evidence(s, 0.0) for s in range(5))
     ]
     assert abs(float(np.mean(areas)) - 0.5) < 0.05
@@ -62,34 +62,34 @@ def test_that_a_row_is_in_half_of_all_models_does_not_tell_which(attack: str) ->
     logits = 0.1 * g.normal(size=(8, 4000, 3))
     logits[1:, np.arange(4000), labels] += 2.0 * members[1:]
     seen = Evidence(logits[0].astype(np.float32), logits[1:].astype(np.float32), members[1:], labels)
-    assert Curve.of(ATTACKS[attack](seen), members[0]).area < 0.5 + 6.2 * 0.0092
+    assert Curve.from_scores(ATTACKS[attack](seen), members[0]).area < 0.5 + 6.2 * 0.0092
 
 
 def test_knowing_each_row_beats_one_threshold_for_all() -> None:
     seen, members = evidence(1, 1.0)
-    by = {name: Curve.of(score(seen), members) for name, score in ATTACKS.items()}
+    by = {name: Curve.from_scores(score(seen), members) for name, score in ATTACKS.items()}
     assert by["lira"].area > by["lira offline"].area - 0.02 > by["loss"].area
-    assert by["lira"].at(0.01) > 3 * by["loss"].at(0.01)
+    assert by["lira"].power_at(0.01) > 3 * by["loss"].power_at(0.01)
 
 
 def test_the_curve_is_scikit_learns() -> None:
     g = np.random.default_rng(0)
     members = g.random(300) < 0.4
     scores = np.round(members + g.normal(size=300), 1)  # with ties
-    curve = Curve.of(scores, members)
+    curve = Curve.from_scores(scores, members)
     false_rates, true_rates, _ = roc_curve(members, scores, drop_intermediate=False)
     assert curve.area == pytest.approx(roc_auc_score(members, scores))
     assert np.allclose(curve.false_rates, false_rates)
     assert np.allclose(curve.true_rates, true_rates)
-    assert curve.at(0.1) == true_rates[false_rates <= 0.1].max()
+    assert curve.power_at(0.1) == true_rates[false_rates <= 0.1].max()
     low, high = curve.area_interval
     assert low < curve.area < high
 
 
 def test_a_rate_is_never_read_beyond_its_false_positives() -> None:
-    curve = Curve.of(np.array([3.0, 2.0, 1.0, 0.0]), np.array([False, True, True, False]))
-    assert curve.at(0.01) == 0
-    assert curve.at(0.5) == 1
+    curve = Curve.from_scores(np.array([3.0, 2.0, 1.0, 0.0]), np.array([False, True, True, False]))
+    assert curve.power_at(0.01) == 0
+    assert curve.power_at(0.5) == 1
     assert curve.advantage == 0.5
 
 
@@ -144,7 +144,9 @@ def test_without_its_noise_the_private_recipe_still_bounds_each_row() -> None:
     members = np.ones((1, 100), bool)
     less = members.copy()
     less[0, 0] = False
-    one, other = (Silent(1.0, steps=1, clip=0.1).train(x, y, m, 10, 0, unwatched) for m in (members, less))
+    one, other = (
+        Silent(1.0, steps=1, clip=0.1).train(x, y, m, 10, 0, iterate_silently) for m in (members, less)
+    )
     moved = math.sqrt(
         float(((one.first - other.first) ** 2).sum() + ((one.second - other.second) ** 2).sum())
     )
@@ -157,11 +159,11 @@ def test_the_overfitted_model_leaks_and_the_private_one_stays_under_its_bound() 
     private = measure(PrivateRecipe(2.0, steps=20, hidden=48), x, y, name="private", models=24)
     leak = plain.curves[plain.best]
     assert leak.interval(0.01)[0] > 0.02
-    assert plain.seen > 0.99
+    assert plain.train_accuracy > 0.99
     for curve in private.curves.values():
-        assert curve.at(0.01) <= private.ceiling(0.01)
+        assert curve.power_at(0.01) <= private.ceiling(0.01)
         assert curve.advantage <= advantage(2.0, 1e-5)
-    assert private.curves[private.best].at(0.01) < leak.at(0.01)
+    assert private.curves[private.best].power_at(0.01) < leak.power_at(0.01)
     assert "names" in plain.learnt().reading
     assert f"an advantage of {advantage(2.0, 1e-5):.3f}" in private.learnt().reading
     assert private.learnt().facts["advantage_bound"] == advantage(2.0, 1e-5)

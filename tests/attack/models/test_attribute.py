@@ -20,7 +20,7 @@ def gap(model: attribute.Model) -> float:
 
 
 def test_the_column_itself_is_not_looked_at() -> None:
-    model, prior = attribute.counted(MEMBERS), np.array([0.5, 0.5])
+    model, prior = attribute.fit_exact(MEMBERS), np.array([0.5, 0.5])
     blind = MEMBERS.rows.copy()
     blind[:, SMOKES] = 0
     assert (
@@ -44,12 +44,12 @@ def test_a_perfect_model_of_the_column_is_read_off() -> None:
 def test_memorising_leaks_and_counting_does_not() -> None:
     deviation = math.sqrt(2 * 0.25 / 3000)
     assert gap(attribute.memorising(MEMBERS)) > 6.2 * deviation
-    assert abs(gap(attribute.counted(MEMBERS))) < 6.2 * deviation
-    assert abs(gap(attribute.protected(MEMBERS, 1.0, SeededRandom(1)))) < 6.2 * deviation
+    assert abs(gap(attribute.fit_exact(MEMBERS))) < 6.2 * deviation
+    assert abs(gap(attribute.fit_private(MEMBERS, 1.0, SeededRandom(1)))) < 6.2 * deviation
 
 
 def test_naive_bayes_gives_the_probability_of_a_naive_product() -> None:
-    model = attribute.counted(MEMBERS)
+    model = attribute.fit_exact(MEMBERS)
     row = MEMBERS.rows[:1]
     weight = []
     for label in (0, 1):

@@ -65,7 +65,7 @@ def test_a_true_image_is_measured_as_such_and_a_swapped_one_is_not(digits: Album
     true = invert.measure(digits.first, digits, judge, model="m", attack="a")
     assert true.nearest_own.max() < 1e-6 < true.nearest_other.min()
     assert true.seen_first.all()
-    assert true.learnt().right == int(true.recognised.sum()) >= 4
+    assert true.learnt().right == int(true.hits.sum()) >= 4
     swapped = invert.measure(np.roll(digits.first, 1, axis=0), digits, judge, model="m", attack="a")
     assert swapped.learnt().right <= 1
     assert (swapped.nearest_own > swapped.nearest_other).all()
@@ -135,7 +135,7 @@ def test_a_trained_net_is_stationary_on_its_own_images_only(digits: Album) -> No
 def test_a_near_image_of_one_trained_on_does_not_count_as_found() -> None:
     x, others = np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[0.1, 0.0], [0.5, 0.5]])
     found = stationary.measure(stationary.StationaryPoint(x + 1e-9, 0.0), x, others, model="m")
-    assert found.found.all()
+    assert found.hits.all()
     assert found.control == 0
     assert stationary.measure(stationary.StationaryPoint(others, 0.0), x, others, model="m").control == 1
 

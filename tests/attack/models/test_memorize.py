@@ -62,7 +62,7 @@ def test_every_filling_is_priced_as_one_by_one(seed: int) -> None:
 
 
 def test_a_place_in_the_space_and_back() -> None:
-    assert [SPACE.index(SPACE.at(i)) for i in range(SPACE.size)] == list(range(SPACE.size))
+    assert [SPACE.index(SPACE.secret_at(i)) for i in range(SPACE.size)] == list(range(SPACE.size))
 
 
 def test_an_unseen_secret_has_little_exposure_on_average_and_a_planted_one_all() -> None:
@@ -102,8 +102,8 @@ def test_a_known_secret_is_ranked_in_a_space_that_nobody_can_list() -> None:
 def test_estimates_agree_with_the_exact_rank() -> None:
     model = toy(3, "dcba", 1.0)
     exact = memorize.exposure(memorize.rank(model, SPACE, "dcba"), SPACE.size)
-    assert memorize.sampled(model, SPACE, "dcba", count=3000) == pytest.approx(exact, abs=0.7)
-    assert memorize.extrapolated(model, SPACE, "dcba", count=3000) == pytest.approx(exact, abs=2.5)
+    assert memorize.sample_exposure(model, SPACE, "dcba", count=3000) == pytest.approx(exact, abs=0.7)
+    assert memorize.extrapolate_exposure(model, SPACE, "dcba", count=3000) == pytest.approx(exact, abs=2.5)
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,9 @@ def test_the_character_model_sees_only_what_came_before() -> None:
     torch.manual_seed(0)
     letters = "abc "
     model = characters.Characters(len(letters))
-    x, y = characters.encoded(["abc abc"], letters)
+    x, y = characters.encode_lines(["abc abc"], letters)
     logits = model(x)
-    ask = characters.asked(model, letters, "abc")
+    ask = characters.ask_model(model, letters, "abc")
     for i in range(7):
         after = torch.log_softmax(logits[0, i].double(), 0)[1:4].detach().numpy()
         assert np.allclose(ask(["abc abc"[:i]])[0], after, atol=1e-6)
@@ -143,9 +143,9 @@ def test_a_secret_told_often_is_extracted_and_under_dp_sgd_it_is_not() -> None:
     found = characters.compare(text, copies=(0, 16), digits=3, epochs=12, epsilon=1.0)
     (never, often), (_, protected) = found["plain"], found["private, ε = 1"]
     assert often.rank == 1
-    assert often.extracted
+    assert often.is_extracted
     assert never.exposure < 7
-    assert not protected.extracted
+    assert not protected.is_extracted
     # Sixteen copies are sixteen lines: the guarantee for one line does not cover them, but it still hides
     # this much.
     assert protected.exposure < often.exposure - 2

@@ -12,8 +12,8 @@ import torch
 from deniable.accounting import epsilon as priced
 from deniable.accounting.meaning import advantage as most
 from deniable.attack import sensitive
-from deniable.attack.members.shadow import with_ones
-from deniable.attack.models.sensitive import DELTA, Learner, advantage, hidden, people, strangers
+from deniable.attack.members.shadow import append_ones
+from deniable.attack.models.sensitive import DELTA, Learner, advantage, measure_hidden, people, strangers
 from deniable.errors import InvalidParameter
 from deniable.loss import GaussianNoise
 from tests.cli.runner import run, sentence
@@ -22,14 +22,14 @@ X, BITS = people("made-up", 120)
 
 
 def test_a_model_that_memorises_gives_the_column_away() -> None:
-    found = hidden(Learner("memorises", hidden=64, steps=120), X, models=8, targets=3)
+    found = measure_hidden(Learner("memorises", hidden=64, steps=120), X, models=8, targets=3)
     assert found.advantage - found.reach > 0.5
     assert found.bound == 1
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_a_private_one_stays_under_its_bound(epsilon: float) -> None:
-    found = hidden(Learner("private", hidden=16, steps=20, epsilon=epsilon), X, models=8, targets=4)
+    found = measure_hidden(Learner("private", hidden=16, steps=20, epsilon=epsilon), X, models=8, targets=4)
     assert found.bound == most(epsilon, DELTA)
     assert found.advantage <= found.bound + 6.2 / 1.96 * found.reach
 
@@ -56,7 +56,7 @@ def test_a_replaced_value_moves_a_step_by_at_most_two() -> None:
         stack = sensitive.Stack.random(1, X.shape[1], 8, 2, 0)
         targets = torch.nn.functional.one_hot(torch.from_numpy(each.astype(np.int64)), 2).float()
         parts = stack.gradients(
-            with_ones(torch.from_numpy(X)), targets, lambda norms: 1 / norms.clamp(min=1.0)
+            append_ones(torch.from_numpy(X)), targets, lambda norms: 1 / norms.clamp(min=1.0)
         )
         sums.append(torch.cat([part.ravel() for part in parts]))
     assert 0 < float((sums[0] - sums[1]).norm()) <= 2 + 1e-5
@@ -79,7 +79,7 @@ def test_advantage_by_hand() -> None:
 
 def test_what_cannot_be_run_is_said() -> None:
     with pytest.raises(InvalidParameter, match="fewer than the models"):
-        hidden(Learner("x"), X, models=4, targets=3)
+        measure_hidden(Learner("x"), X, models=4, targets=3)
     with pytest.raises(InvalidParameter, match="one of made-up, adult"):
         people("census")
     assert "at least 50" in sentence("attack", "column", "--people", "10")

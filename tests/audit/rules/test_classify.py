@@ -36,8 +36,8 @@ def advantage(model: ScoreModel, first: Any, second: Any) -> float:
 
 
 FITS: list[Callable[..., ScoreModel | None]] = [
-    lambda a, b: Tables.fit(a, b, bins=8, patterns=False, pooled=False),
-    lambda a, b: Tables.fit(a, b, bins=16, patterns=False, pooled=True),
+    lambda a, b: Tables.fit(a, b, bins=8, patterns=False, is_pooled=False),
+    lambda a, b: Tables.fit(a, b, bins=16, patterns=False, is_pooled=True),
     LogisticClassifier.fit,
     Boosting.fit,
 ]
@@ -57,10 +57,10 @@ def test_a_table_of_patterns_sees_what_no_single_coordinate_shows() -> None:
     """Two bits that agree on one neighbour and differ on the other: each alone is a fair coin."""
     bit = RNG.integers(0, 2, (5000, 1)).astype(np.float64)
     agree, differ = np.hstack([bit, bit]), np.hstack([bit, 1 - bit])
-    table = Tables.fit(agree, differ, bins=8, patterns=True, pooled=False)
+    table = Tables.fit(agree, differ, bins=8, patterns=True, is_pooled=False)
     assert table is not None
     assert advantage(table, agree, differ) == 1.0
-    alone = Tables.fit(agree, differ, bins=8, patterns=False, pooled=False)
+    alone = Tables.fit(agree, differ, bins=8, patterns=False, is_pooled=False)
     assert alone is not None
     assert abs(advantage(alone, agree, differ)) < 0.1
 
@@ -88,7 +88,7 @@ def test_the_linear_score_is_the_most_likely_one(spread: float) -> None:
 
 def test_scores_of_a_table_are_log_ratios() -> None:
     first, second = np.repeat([0.0, 1.0], [3000, 1000])[:, None], np.repeat([0.0, 1.0], [1000, 3000])[:, None]
-    table = Tables.fit(first, second, bins=4, patterns=True, pooled=False)
+    table = Tables.fit(first, second, bins=4, patterns=True, is_pooled=False)
     assert table is not None
     assert table.score(np.array([[0.0], [1.0]])) == pytest.approx([math.log(3), -math.log(3)], abs=0.01)
 

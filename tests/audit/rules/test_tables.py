@@ -13,7 +13,7 @@ from deniable.audit.rules.tables import PARTS, Coder, Tables, TableTally, shrunk
 
 
 def tally(first: Any, second: Any, cells: int) -> TableTally:
-    return TableTally.of(np.asarray(first, np.intp), np.asarray(second, np.intp), cells)
+    return TableTally.from_codes(np.asarray(first, np.intp), np.asarray(second, np.intp), cells)
 
 
 def test_noise_alone_is_shrunk_to_nothing_and_signal_is_kept() -> None:
@@ -58,11 +58,11 @@ def test_parts_take_turns_so_that_sorted_rows_do_not_look_doubtful() -> None:
 def test_bins_without_a_difference_become_one() -> None:
     """Laplace noise: the ratio is that of the side, all else is shrunk away; and twins show nothing."""
     noise = np.random.default_rng(3).laplace(0, 1, (200_000, 1))
-    table = Tables.fit(noise + 0.1, noise, bins=16, patterns=False, pooled=False)
+    table = Tables.fit(noise + 0.1, noise, bins=16, patterns=False, is_pooled=False)
     assert table is not None
     low, high = table.score(np.array([[-2.0], [2.0]]))
     assert (low, high) == pytest.approx((-0.1, 0.1), abs=0.02)
-    twin = Tables.fit(noise, noise, bins=16, patterns=False, pooled=False)
+    twin = Tables.fit(noise, noise, bins=16, patterns=False, is_pooled=False)
     assert twin is not None
     assert len(twin.coder.edges[0]) == 0
 
@@ -78,9 +78,9 @@ def test_the_tail_of_what_is_rarely_continuous_is_binned() -> None:
 def test_only_edges_between_equal_weights_are_dropped() -> None:
     coder = Coder((np.array([0.0, 1.0, 2.0]),), (np.zeros(4, np.bool_),))
     table = Tables(coder, (np.array([0.01, 0.02, 0.02, 0.3]),))
-    assert table.merged().coder.edges[0].tolist() == [0.0, 2.0]
+    assert table.merge_bins().coder.edges[0].tolist() == [0.0, 2.0]
     rows = np.array([[-1.0], [0.5], [1.5], [3.0]])
-    assert table.merged().score(rows).tolist() == table.score(rows).tolist() == [0.01, 0.02, 0.02, 0.3]
+    assert table.merge_bins().score(rows).tolist() == table.score(rows).tolist() == [0.01, 0.02, 0.02, 0.3]
 
 
 def test_merging_changes_no_score_and_json_keeps_it() -> None:
@@ -88,9 +88,9 @@ def test_merging_changes_no_score_and_json_keeps_it() -> None:
     first, second = (
         np.where(rng.random((20_000, 3)) < 0.3, 0.0, rng.normal(shift, 1, (20_000, 3))) for shift in (0.2, 0)
     )
-    table = Tables.fit(first, second, bins=16, patterns=True, pooled=False)
+    table = Tables.fit(first, second, bins=16, patterns=True, is_pooled=False)
     assert table is not None
-    assert np.array_equal(table.merged().score(first), table.score(first))
+    assert np.array_equal(table.merge_bins().score(first), table.score(first))
     read = Tables.from_dict(json.loads(json.dumps(table.to_dict())))
     assert np.array_equal(read.score(second), table.score(second))
     odd = np.array([[math.nan, math.inf, -math.inf], [0.0, 0.0, 0.0]])

@@ -14,10 +14,10 @@ from deniable.audit.rules.thresholds import (
     Rule,
     choose,
     choose_coupled,
-    expected,
-    implied,
+    expect_bound,
+    implied_ratios,
 )
-from deniable.audit.statistics import from_coupled, from_guesses
+from deniable.audit.statistics import from_guesses, from_pairs
 
 
 def test_the_chosen_rule_is_near_the_best_one() -> None:
@@ -55,7 +55,7 @@ def test_calibrated_scores_say_the_ratio_of_each_event() -> None:
     ratio of {score ≥ t}, at any t."""
     rng = np.random.default_rng(6)
     x = rng.laplace(1, 1, 400_000)
-    said = implied(np.abs(x - 1) - np.abs(x), np.array([-1.0, 0.0, 0.999]))
+    said = implied_ratios(np.abs(x - 1) - np.abs(x), np.array([-1.0, 0.0, 0.999]))
     true = [0.0, math.log(norm_free_laplace(0.5) / norm_free_laplace(-0.5)), 1.0]
     assert said == pytest.approx(true, abs=0.02)
 
@@ -132,13 +132,13 @@ def test_the_bound_to_expect_is_the_one_that_comes(both: int | None) -> None:
     shared = both or 0
     comes = from_guesses(right, wrong, 100_000, delta=0.0, alpha=alpha)
     if both is not None:
-        comes = from_coupled(right - shared, wrong - shared, shared, alpha=alpha)
-    counts = Counts.of(right, wrong, 100_000, 0.0, both)
+        comes = from_pairs(right - shared, wrong - shared, shared, alpha=alpha)
+    counts = Counts.from_rule(right, wrong, 100_000, 0.0, both)
     luck = HOPE * math.sqrt(1 / right + 1 / wrong)
-    assert comes - luck - 1e-3 < expected(counts, alpha, 1.0) < comes - luck / 4
-    assert expected(counts, alpha, 0.5) > expected(counts, alpha, 1.0)
+    assert comes - luck - 1e-3 < expect_bound(counts, alpha, 1.0) < comes - luck / 4
+    assert expect_bound(counts, alpha, 0.5) > expect_bound(counts, alpha, 1.0)
 
 
 def test_a_set_that_only_one_neighbour_reaches_is_expected_to_show() -> None:
-    assert expected(Counts.of(300, 0, 20_000, 0.0), 0.05, 0.2) > 4
-    assert expected(Counts.of(300, 0, 20_000, 0.02), 0.05, 0.2) == -math.inf
+    assert expect_bound(Counts.from_rule(300, 0, 20_000, 0.0), 0.05, 0.2) > 4
+    assert expect_bound(Counts.from_rule(300, 0, 20_000, 0.02), 0.05, 0.2) == -math.inf

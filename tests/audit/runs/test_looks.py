@@ -79,7 +79,7 @@ def test_a_file_of_0_2_0_counts_as_looked_at(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     book = Recorded(system, path, "x")
     look = book.open_look(LookTerms(0, 600, 0.95, 1.0, 0.0))
-    assert (book.count, book.seed, look.number, look.shown) == (300, 0, 2, 300)
+    assert (book.count, book.seed, look.number, look.shown_runs) == (300, 0, 2, 300)
     assert looked(path, 300, system).verdict is Verdict.UNDERPOWERED
     found = looked(path, 700, system)
     assert "look 2" in str(found)

@@ -74,7 +74,7 @@ def test_the_patterns_of_the_literature_are_all_there() -> None:
 
 @pytest.mark.parametrize(("everywhere", "unit"), [(True, Unit.ball(math.inf, 1)), (False, Unit.ball(1, 1))])
 def test_every_pattern_is_a_pair_of_neighbours(everywhere: bool, unit: Unit) -> None:
-    found = patterns(5, everywhere=everywhere, far=20.0)
+    found = patterns(5, everywhere=everywhere, distance=20.0)
     assert all(pair.check(unit) for pair in found)
     assert len({pair.name for pair in found}) == len(found)
 

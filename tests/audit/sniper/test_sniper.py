@@ -187,7 +187,7 @@ def test_the_final_is_won_on_fresh_samples(coupled: bool) -> None:
     pair = target.pairs()[0]
     with Source(as_target(target), 5, 1, coupled=coupled) as source:
         campaign = Campaign(
-            source, [ClaimLimit(0.0, 0.1)], Levels.once(0.95), 1_000_000, lambda share, what: None
+            source, [ClaimLimit(0.0, 0.1)], Levels.for_look(0.95), 1_000_000, lambda share, what: None
         )
         made = [
             Attack(
@@ -203,15 +203,15 @@ def test_the_final_is_won_on_fresh_samples(coupled: bool) -> None:
             for blind, margin in ((True, 9.0), (False, 0.0))
         ]
         assert final(campaign, made) is made[1]
-        assert source.drawn == 100_000
+        assert source.draw_count == 100_000
         assert source.coupled is coupled
 
 
 def test_what_an_attack_guessed_before_counts_in_the_final() -> None:
     pair = case("Laplace").pairs()[0]
     attack = Attack(pair, OutputView.RAW, First(blind=True), Rule(0.5, -math.inf), 0.0, 0.0, ())
-    twice = attack.after((1, 2, 3), 10).after((4, 0, 1), 5)
-    assert (twice.guessed, twice.seen) == ((5, 2, 4), 15)
+    twice = attack.add_samples((1, 2, 3), 10).add_samples((4, 0, 1), 5)
+    assert (twice.tally, twice.sample_count) == ((5, 2, 4), 15)
 
 
 def test_where_the_coupling_shows_little_a_fair_coin_is_used() -> None:

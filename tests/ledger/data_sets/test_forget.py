@@ -12,7 +12,7 @@ import pytest
 from deniable import Budget, Unit
 from deniable.errors import InvalidParameter, LedgerError
 from deniable.ledger import EntryKind, Ledger
-from deniable.ledger.data_sets.forget import for_people, wrong
+from deniable.ledger.data_sets.forget import find_fault, for_people
 from deniable.ledger.journal.entries import Entry
 from deniable.ledger.journal.tip import Tip
 from deniable.mechanisms import Laplace
@@ -152,7 +152,7 @@ def test_a_release_from_a_seed_is_to_be_made_anew() -> None:
 )
 def test_a_forged_entry_is_told_by_verify(details: dict[str, object], said: str | None) -> None:
     entry = Entry(9, "t", EntryKind.FORGET, "visits", "olga", "", None, "{}", json.dumps(details), "")
-    found = wrong(entry, details, (1, 3))
+    found = find_fault(entry, details, (1, 3))
     assert (found is None) if said is None else (found is not None and said in found)
 
 

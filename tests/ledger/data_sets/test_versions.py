@@ -12,7 +12,7 @@ from deniable import Budget, Unit
 from deniable.curator import Curator
 from deniable.errors import InvalidParameter, LedgerError
 from deniable.ledger import EntryKind, Ledger
-from deniable.ledger.data_sets.versions import by_version, still_held, version_of
+from deniable.ledger.data_sets.versions import by_version, entries_holding, version_of
 from deniable.mechanisms import Laplace
 
 STORED = Path(__file__).parents[1] / "stored"
@@ -132,7 +132,7 @@ def test_forgetting_names_the_versions_that_held_the_person_and_later_use_of_the
     account.forget(2)
     account.run(Laplace(2), 7)  # 2026-03 held the second one
     assert len(account.still_held()) == 3
-    assert still_held([]) == ()
+    assert entries_holding([]) == ()
     assert forgotten.to_dict()["versions"][0] == {"version": "2026-01", "entries": (2,)}
 
 
@@ -146,5 +146,5 @@ def test_what_is_read_again_is_of_the_version_that_made_it_and_opens_nothing(led
     assert len(read) == 1
     paid = [entry.seq for entry in ledger.history() if entry.kind is EntryKind.RUN]
     assert whole.account.still_held() == ()
-    assert still_held(ledger.history()) == ()
+    assert entries_holding(ledger.history()) == ()
     assert by_version(ledger.history()) == {"2026-01": tuple(paid)}

@@ -110,7 +110,7 @@ def test_the_ranks_of_directions_are_a_bijection_with_two_levels_of_chance() -> 
     assert float(ratio) <= math.e
     seeds = np.full(client.directions, 7, np.uint64)
     ranks = np.arange(client.directions)
-    index = client._ranked(seeds, np.tile([1.0, 0.0, 0.0], (client.directions, 1)), ranks)
+    index = client._index_at_rank(seeds, np.tile([1.0, 0.0, 0.0], (client.directions, 1)), ranks)
     assert sorted(index.tolist()) == ranks.tolist()
     near = directions(seeds, index, 3) @ np.array([1.0, 0.0, 0.0])
     assert np.all(np.diff(near) <= 0)

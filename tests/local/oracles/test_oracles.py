@@ -26,7 +26,7 @@ from deniable.local import (
     best,
     bits,
 )
-from deniable.local.odds import check_epsilon, covers, share, spent, truth
+from deniable.local.odds import check_epsilon, covers, log_ratio, share, truth
 from deniable.local.oracles import field
 from deniable.local.oracles.choose import candidates
 from deniable.local.oracles.oracle import Oracle
@@ -53,7 +53,7 @@ def worst_ratio(client: Oracle) -> Fraction:
         case HadamardResponse():
             return p / (1 - p)
         case SubsetSelection():
-            w = client.chosen
+            w = client.set_size
             return p * (client.k - w) / ((1 - p) * w)
     raise AssertionError
 
@@ -85,8 +85,8 @@ def test_spent_covers_the_logarithm_and_is_next_to_it(a: int, b: int, times: int
     ratio = Fraction(max(a, b), min(a, b))
     mpmath.mp.dps = 60
     true = times * mpmath.log(mpmath.mpf(ratio.numerator) / ratio.denominator)
-    assert true <= spent(ratio, times) <= true + 1e-9
-    assert covers(spent(ratio, times), ratio, times)
+    assert true <= log_ratio(ratio, times) <= true + 1e-9
+    assert covers(log_ratio(ratio, times), ratio, times)
 
 
 def test_the_survey_coin_says_ln_3() -> None:
@@ -165,7 +165,7 @@ def test_fast_local_hashing_counts_what_a_naive_loop_counts() -> None:
     reports = client.reports(words * 100, rng=SecureRandom())
     server = client.server()
     server.add(reports)
-    table = client.family.all(client.inputs(words))
+    table = client.family.hash_all(client.inputs(words))
     codes = [divmod(int(c), client.g) for c in unpack(reports[:, HEADER:])]
     naive = [sum(table[j, i] == y for j, y in codes) for i in range(3)]
     assert client.supports(server.counts, client.inputs(words)).tolist() == naive
@@ -248,7 +248,7 @@ def test_two_items_collide_under_exactly_one_function_in_g(m: int, g: int) -> No
 
 @pytest.mark.parametrize(("n", "width"), [(0, 8), (1, 13), (7, 8), (8, 64), (300, 21), (5000, 40)])
 def test_column_sums_are_those_of_the_unpacked_bits(n: int, width: int) -> None:
-    rows = np.random.default_rng(n).integers(0, 256, (n, bits.packed(width)), dtype=np.uint8)
+    rows = np.random.default_rng(n).integers(0, 256, (n, bits.byte_width(width)), dtype=np.uint8)
     plain = (
         np.unpackbits(rows, axis=1).sum(axis=0, dtype=np.int64)[:width] if n else np.zeros(width, np.int64)
     )

@@ -24,8 +24,8 @@ from deniable.accounting import renyi
 from deniable.accounting.choose import epsilon as best_epsilon
 from deniable.accounting.filters.gaussian_rule import shift
 from deniable.accounting.methods import pure
-from deniable.accounting.methods.relations import as_added
-from deniable.accounting.refusals import guarded
+from deniable.accounting.methods.relations import rewrite_silenced
+from deniable.accounting.refusals import guard
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.loss import Approximate, Composed, Loss, Number, Pure, Repeated
 from deniable.strict_json import shown
@@ -62,34 +62,34 @@ class Charge:
     renyi: tuple[int, ...] = ()
     gaussian: int = 0
 
-    def __add__(self, other: Charge) -> Charge:
+    def __add__(self, charge: Charge) -> Charge:
         return Charge(
-            _short(self.epsilon + other.epsilon),
-            _short(self.delta + other.delta),
-            self.impure + other.impure,
-            tuple(a + b for a, b in zip(self.renyi, other.renyi, strict=True)),
-            self.gaussian + other.gaussian,
+            _shorten(self.epsilon + charge.epsilon),
+            _shorten(self.delta + charge.delta),
+            self.impure + charge.impure,
+            tuple(a + b for a, b in zip(self.renyi, charge.renyi, strict=True)),
+            self.gaussian + charge.gaussian,
         )
 
-    def __sub__(self, other: Charge) -> Charge:
-        """What stays when `other`, charged before, is given back. Never below the truth: rounding is
+    def __sub__(self, charge: Charge) -> Charge:
+        """What stays when `charge`, charged before, is given back. Never below the truth: rounding is
         upward."""
         return Charge(
-            _short(self.epsilon - other.epsilon),
-            _short(self.delta - other.delta),
-            self.impure - other.impure,
-            tuple(a - b for a, b in zip(self.renyi, other.renyi, strict=True)),
-            self.gaussian - other.gaussian,
+            _shorten(self.epsilon - charge.epsilon),
+            _shorten(self.delta - charge.delta),
+            self.impure - charge.impure,
+            tuple(a - b for a, b in zip(self.renyi, charge.renyi, strict=True)),
+            self.gaussian - charge.gaussian,
         )
 
     def __mul__(self, times: int) -> Charge:
         each = tuple(times * r for r in self.renyi)
-        delta = _short(times * self.delta)
-        return Charge(_short(times * self.epsilon), delta, times * self.impure, each, times * self.gaussian)
+        delta = _shorten(times * self.delta)
+        return Charge(_shorten(times * self.epsilon), delta, times * self.impure, each, times * self.gaussian)
 
-    def within(self, other: Charge) -> bool:
-        """Whether no part of this charge is larger than in `other`."""
-        return all(a <= b for a, b in zip(self._numbers(), other._numbers(), strict=True))
+    def fits_into(self, charge: Charge) -> bool:
+        """Whether no part of this charge is larger than in `charge`."""
+        return all(a <= b for a, b in zip(self._numbers(), charge._numbers(), strict=True))
 
     @property
     def negative(self) -> bool:
@@ -149,7 +149,7 @@ def _read_list(value: object) -> list[Any]:
     return list(value)
 
 
-@guarded
+@guard
 def charge(loss: Loss, orders: Orders = (), *, delta: Number | None = None, gaussian: bool = False) -> Charge:
     """The cost of `loss` at the Rényi `orders`, and as Gaussian noise if `gaussian`.
 
@@ -171,24 +171,26 @@ class Price:
     delta: Number | None
 
 
-def _alone(loss: Loss, delta: Number | None) -> Charge:
+def _own_charge(loss: Loss, delta: Number | None) -> Charge:
     return charge(loss, delta=delta)
 
 
-def price(loss: Loss, delta: Number, charged: Callable[[Loss, Number | None], Charge] = _alone) -> Price:
+def price(
+    loss: Loss, delta: Number, charge_loss: Callable[[Loss, Number | None], Charge] = _own_charge
+) -> Price:
     """How a release is charged where a δ is at hand: by its own ε, which adds up
-    exactly, else as (ε, δ) at `delta`. An account says by `charged` what a loss costs there.
+    exactly, else as (ε, δ) at `delta`. An account says by `charge_loss` what a loss costs there.
 
     >>> from deniable.loss import Zcdp
     >>> price(Pure(0.5), 1e-6).delta, price(Zcdp(0.1), 1e-6).delta
     (None, 1e-06)
     """
     try:
-        own = charged(loss, None)
+        own = charge_loss(loss, None)
     except Unaccountable:
         own = None
     if own is None or own.impure:
-        return Price(charged(loss, delta), delta)
+        return Price(charge_loss(loss, delta), delta)
     return Price(own, None)
 
 
@@ -207,7 +209,7 @@ def _upper(text: str, delta: float) -> float:
 @lru_cache(maxsize=4096)
 def _charge(text: str, orders: Orders, gaussian: bool) -> Charge:
     """Remembered by JSON, which tells 0.1 from the binary number next to it; equality of losses does not."""
-    return cost(as_added(Loss.from_json(text)), orders, gaussian=gaussian)
+    return cost(rewrite_silenced(Loss.from_json(text)), orders, gaussian=gaussian)
 
 
 def cost(loss: Loss, orders: Orders, *, gaussian: bool = False) -> Charge:
@@ -225,7 +227,7 @@ def cost(loss: Loss, orders: Orders, *, gaussian: bool = False) -> Charge:
                 shift_charge = _shift(loss)
             rest = _rest(loss, orders, gaussian and shift_charge.gaussian < UNKNOWN)
             return replace(
-                rest, delta=_short(rest.delta + shift_charge.delta), gaussian=shift_charge.gaussian
+                rest, delta=_shorten(rest.delta + shift_charge.delta), gaussian=shift_charge.gaussian
             )
 
 
@@ -254,7 +256,7 @@ def _with_epsilon(loss: Loss, epsilon: Fraction, delta: Fraction, orders: Orders
     divergences = _divergences(Pure(epsilon), orders)
     if not delta:
         divergences = tuple(map(min, divergences, _divergences(loss, orders)))
-    return Charge(_short(epsilon), _short(delta), 0, divergences)
+    return Charge(_shorten(epsilon), _shorten(delta), 0, divergences)
 
 
 def _without_epsilon(loss: Loss, orders: Orders, gaussian: bool) -> Charge:
@@ -292,7 +294,7 @@ def _units_up(divergence: float) -> int:
     return min(math.ceil(Fraction(divergence) * UNIT * _MARGIN), UNKNOWN)
 
 
-def _short(x: Fraction) -> Fraction:
+def _shorten(x: Fraction) -> Fraction:
     if x.denominator <= LONGEST:
         return x
     return Fraction(math.ceil(x * LONGEST), LONGEST)

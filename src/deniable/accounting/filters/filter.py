@@ -114,7 +114,7 @@ class Filter:
     def gaussians(cls, limit: Budget, *, reserve: Number = Fraction(1, 100)) -> Filter:
         """The basic rule, or Σμ² of everything granted at most the μ² that is the limit
         (docs/theory/filters.md, Theorem 6)."""
-        reserve_delta = _kept(limit, reserve)
+        reserve_delta = _reserve_delta(limit, reserve)
         orders = cls.renyi(limit).orders
         return cls(
             limit,
@@ -138,11 +138,11 @@ class Filter:
         The limit follows from the divergence at α_max alone, so only that order is bounded by default.
         `orders` bounds all of these by the largest line whose best conversion at one of them gives the limit.
         """
-        reserve_delta = _kept(limit, reserve)
+        reserve_delta = _reserve_delta(limit, reserve)
         if orders is not None:
-            return _line(limit, reserve_delta, _checked(orders), ())
+            return _line(limit, reserve_delta, _check_orders(orders), ())
         top = max(_candidates(), key=lambda order: _level(limit, reserve_delta, order) / Fraction(order))
-        around = {_whole(top * factor) for factor in _AROUND} - {top}
+        around = {_round_order(top * factor) for factor in _AROUND} - {top}
         return _line(limit, reserve_delta, (top,), tuple(sorted(around)))
 
     def raised(self, limit: Budget) -> Filter:
@@ -193,97 +193,101 @@ class Filter:
             )
         return price
 
-    def admits(self, spent: Charge) -> bool:
-        """Whether charges that come to `spent` keep the limit."""
-        return spent.delta <= self.reserve and (
-            self._basic(spent) or self._under_curve(spent) or self._under_gaussian(spent)
+    def admits(self, spending: Charge) -> bool:
+        """Whether charges that come to `spending` keep the limit."""
+        return spending.delta <= self.reserve and (
+            self._basic(spending) or self._under_curve(spending) or self._under_gaussian(spending)
         )
 
-    def _basic(self, spent: Charge) -> bool:
-        return not spent.impure and spent.epsilon <= exact(self.limit.epsilon)
+    def _basic(self, spending: Charge) -> bool:
+        return not spending.impure and spending.epsilon <= exact(self.limit.epsilon)
 
-    def _under_curve(self, spent: Charge) -> bool:
-        return bool(self.curve) and all(r <= top for r, _, top in self._bounded(spent))
+    def _under_curve(self, spending: Charge) -> bool:
+        return bool(self.curve) and all(r <= top for r, _, top in self._bounded_orders(spending))
 
-    def _under_gaussian(self, spent: Charge) -> bool:
-        return self.gaussian is not None and self.gaussian.admits(spent.gaussian)
+    def _under_gaussian(self, spending: Charge) -> bool:
+        return self.gaussian is not None and self.gaussian.admits(spending.gaussian)
 
-    def _bounded(self, spent: Charge) -> Iterator[tuple[int, float, int]]:
-        return zip(spent.renyi, self.orders, self.curve, strict=False)
+    def _bounded_orders(self, spending: Charge) -> Iterator[tuple[int, float, int]]:
+        return zip(spending.renyi, self.orders, self.curve, strict=False)
 
     # ------------------------------------------------------------------------------------------- book-keeping
 
-    def spent(self, spent: Charge) -> Spent:
+    def spent(self, spending: Charge) -> Spent:
         """The sum of ε's while that is within the limit, then the best of the tracked
         orders, at the curve's δ."""
-        share = self._share(spent)
-        if self._basic(spent) or not self.orders:
+        share = self._share(spending)
+        if self._basic(spending) or not self.orders:
             epsilon = math.inf
-            if not spent.impure:
-                epsilon = above(spent.epsilon)
-            return Spent(epsilon, above(spent.delta), "basic", share)
+            if not spending.impure:
+                epsilon = above(spending.epsilon)
+            return Spent(epsilon, above(spending.delta), "basic", share)
         if self.gaussian is not None:
-            value, total = self.gaussian.reading(spent.gaussian), spent.delta + self.gaussian.delta
+            value, total = self.gaussian.reading(spending.gaussian), spending.delta + self.gaussian.delta
             return Spent(value, above(total), "Gaussian", share)
         readings = (
-            (converted(r, a, self.curve_delta), a) for r, a in zip(spent.renyi, self.orders, strict=True)
+            (convert_order(r, a, self.curve_delta), a)
+            for r, a in zip(spending.renyi, self.orders, strict=True)
         )
         value, order = min(readings)
-        return Spent(value, above(spent.delta + self.curve_delta), f"Rényi order {order:g}", share)
+        return Spent(value, above(spending.delta + self.curve_delta), f"Rényi order {order:g}", share)
 
-    def reading(self, spent: Charge) -> float:
+    def reading(self, spending: Charge) -> float:
         """The ε that the rules themselves see: above the limit exactly where they refuse for ε."""
-        curve = max((converted(r, a, self.curve_delta) for r, a, _ in self._bounded(spent)), default=math.inf)
+        curve = max(
+            (convert_order(r, a, self.curve_delta) for r, a, _ in self._bounded_orders(spending)),
+            default=math.inf,
+        )
         gaussian = math.inf
         if self.gaussian is not None:
-            gaussian = self.gaussian.reading(spent.gaussian)
-        return min(curve, gaussian, math.inf if spent.impure else above(spent.epsilon))
+            gaussian = self.gaussian.reading(spending.gaussian)
+        return min(curve, gaussian, math.inf if spending.impure else above(spending.epsilon))
 
-    def _share(self, spent: Charge) -> float:
-        curve = max((_ratio(r, top) for r, _, top in self._bounded(spent)), default=math.inf)
+    def _share(self, spending: Charge) -> float:
+        curve = max((_ratio(r, top) for r, _, top in self._bounded_orders(spending)), default=math.inf)
         basic = math.inf
-        if not spent.impure:
-            basic = _ratio(spent.epsilon, exact(self.limit.epsilon))
+        if not spending.impure:
+            basic = _ratio(spending.epsilon, exact(self.limit.epsilon))
         gaussian = math.inf
         if self.gaussian is not None:
-            gaussian = _ratio(spent.gaussian, self.gaussian.level)
-        return max(min(curve, basic, gaussian), _ratio(spent.delta, self.reserve))
+            gaussian = _ratio(spending.gaussian, self.gaussian.level)
+        return max(min(curve, basic, gaussian), _ratio(spending.delta, self.reserve))
 
-    def left(self, spent: Charge) -> Left:
+    def left(self, spending: Charge) -> Left:
         """What one more charge may cost."""
-        if not self.admits(spent):
+        if not self.admits(spending):
             return Left(0.0, 0.0, 0.0)
         basic = 0.0
-        if self._basic(spent):
-            basic = _below(exact(self.limit.epsilon) - spent.epsilon)
-        delta = _below(self.reserve - spent.delta)
+        if self._basic(spending):
+            basic = _float_below(exact(self.limit.epsilon) - spending.epsilon)
+        delta = _float_below(self.reserve - spending.delta)
         if self.gaussian is not None:
-            mu = self.gaussian.left(spent.gaussian)
+            mu = self.gaussian.left(spending.gaussian)
             return Left(max(basic, response_of(mu)), 0.0, delta, mu)
-        if not self._under_curve(spent):
+        if not self._under_curve(spending):
             return Left(basic, 0.0, delta)
-        rho = min(Fraction(top - r, UNIT) / Fraction(a) for r, a, top in self._bounded(spent))
+        rho = min(Fraction(top - r, UNIT) / Fraction(a) for r, a, top in self._bounded_orders(spending))
         # One part in 2³⁰ covers the rounding up of a charge.
         fits = floor_float(rho * (1 - Fraction(1, 1 << 30)))
         return Left(
-            max(basic, self._largest_pure(spent, basic)), fits, delta, math.sqrt(2 * fits) * (1 - 1e-12)
+            max(basic, self._largest_pure(spending, basic)), fits, delta, math.sqrt(2 * fits) * (1 - 1e-12)
         )
 
-    def _largest_pure(self, spent: Charge, above: float) -> float:
+    def _largest_pure(self, spending: Charge, least: float) -> float:
         """The largest ε whose charge stays under the curve, to a part in 2²⁰ and rounded
-        down; 0 if it is not above `above`.
+        down; 0 if it is not above `least`.
 
         Solved by the divergence of randomized response in floats, then charged once to
         be certain that it does fit.
         """
-        room = [((top - r) / UNIT, order) for r, order, top in self._bounded(spent)]
+        room = [((top - r) / UNIT, order) for r, order, top in self._bounded_orders(spending)]
         largest = min(_largest_response(*each, 4 * float(self.limit.epsilon)) for each in room) * (
             1 - 2.0**-30
         )
         for doublings in range(20):
-            if largest <= above:
+            if largest <= least:
                 return 0.0
-            if self._under_curve(spent + cost(Pure(largest), self.orders)):
+            if self._under_curve(spending + cost(Pure(largest), self.orders)):
                 return largest
             largest *= 1 - 2.0 ** (doublings - 20)
         return 0.0
@@ -291,7 +295,7 @@ class Filter:
     # -------------------------------------------------------------------------------------------- JSON
 
     def to_dict(self) -> dict[str, Any]:
-        """With the curve itself, so that a limit never moves with a library or a machine."""
+        """The filter with the curve itself, so that a limit never moves with a library or a machine."""
         facts: dict[str, Any] = {
             "epsilon": str(exact(self.limit.epsilon)),
             "delta": str(exact(self.limit.delta)),
@@ -315,7 +319,7 @@ class Filter:
         numbers = {
             name: rational(value[name], InvalidParameter, name) for name in ("epsilon", "delta", "reserve")
         }
-        limit = Budget(_plain(numbers["epsilon"]), _plain(numbers["delta"]))
+        limit = Budget(_shortest_number(numbers["epsilon"]), _shortest_number(numbers["delta"]))
         orders, curve = value["orders"], value["curve"]
         _check_tracked(orders, curve)
         if not 0 <= numbers["reserve"] <= numbers["delta"]:
@@ -348,7 +352,7 @@ def _is_order(value: Any) -> bool:
 # ------------------------------------------------------------------------------------------------ the curve
 
 
-def _kept(limit: Budget, reserve: Number) -> Fraction:
+def _reserve_delta(limit: Budget, reserve: Number) -> Fraction:
     """The part of δ for losses with a δ of their own."""
     if not (limit.epsilon > 0 and limit.delta > 0):
         raise InvalidParameter(
@@ -360,21 +364,27 @@ def _kept(limit: Budget, reserve: Number) -> Fraction:
     return exact(limit.delta) * exact(reserve)
 
 
-def _line(limit: Budget, kept: Fraction, bounded: Orders, read: Orders) -> Filter:
-    rho = max(_level(limit, kept, order) / Fraction(order) for order in bounded)
+def _line(limit: Budget, reserve: Fraction, first_orders: Orders, read: Orders) -> Filter:
+    rho = max(_level(limit, reserve, order) / Fraction(order) for order in first_orders)
     if rho <= 0:
         raise InvalidParameter(
-            f"No order up to {max(bounded):g} can keep {limit}. Give larger orders, or use the basic filter."
+            f"No order up to {max(first_orders):g} can keep {limit}. Give larger orders, or use the "
+            "basic filter."
         )
-    return Filter(limit, kept, bounded + read, tuple(math.floor(rho * Fraction(order)) for order in bounded))
+    return Filter(
+        limit,
+        reserve,
+        first_orders + read,
+        tuple(math.floor(rho * Fraction(order)) for order in first_orders),
+    )
 
 
-def _level(limit: Budget, kept: Fraction, order: float) -> int:
+def _level(limit: Budget, reserve: Fraction, order: float) -> int:
     """The largest divergence of this order, in 1/UNIT, that gives (ε, δ − kept)-DP."""
-    return math.floor((exact(limit.epsilon) - Fraction(_toll(order, exact(limit.delta) - kept))) * UNIT)
+    return math.floor((exact(limit.epsilon) - Fraction(_toll(order, exact(limit.delta) - reserve))) * UNIT)
 
 
-def converted(divergence: int, order: float, delta: Fraction) -> float:
+def convert_order(divergence: int, order: float, delta: Fraction) -> float:
     """The ε at `delta` that follows from a Rényi divergence, in 1/UNIT, of one order;
     rounded up, ∞ where none is known."""
     if divergence >= UNKNOWN or delta <= 0:
@@ -382,10 +392,10 @@ def converted(divergence: int, order: float, delta: Fraction) -> float:
     return max(ceil_float(Fraction(divergence, UNIT) + Fraction(_toll(order, delta))), 0.0)
 
 
-def _largest_response(divergence: float, order: float, most: float) -> float:
-    """The ε up to `most` at which randomized response has this Rényi divergence of this order. Not
+def _largest_response(divergence: float, order: float, limit: float) -> float:
+    """The ε up to `limit` at which randomized response has this Rényi divergence of this order. Not
     rounded."""
-    low, high = 0.0, most
+    low, high = 0.0, limit
     for _ in range(50):
         middle = (low + high) / 2
         odds = (order - 1) * middle
@@ -415,25 +425,25 @@ def _candidates() -> Iterator[float]:
     yield from (float(round(2 ** (4 + k / 8))) for k in range(8 * 36 + 1))
 
 
-def _whole(order: float) -> float:
+def _round_order(order: float) -> float:
     if order >= 2:
         return float(round(order))
     return max(round(16 * order), 17) / 16
 
 
-def _checked(orders: Iterable[float]) -> Orders:
+def _check_orders(orders: Iterable[float]) -> Orders:
     values = tuple(sorted({float(order) for order in orders}))
     if not values or not all(1 < order < math.inf for order in values):
         raise InvalidParameter(f"Expected Rényi orders in (1, ∞), got {values}.")
     return values
 
 
-def _ratio(part: Fraction | int, whole: Fraction | int) -> float:
+def _ratio(part: Fraction | int, total: Fraction | int) -> float:
     if part <= 0:
         return 0.0
-    if whole <= 0:
+    if total <= 0:
         return math.inf
-    return ceil_float(Fraction(part) / whole)
+    return ceil_float(Fraction(part) / total)
 
 
 def above(x: Fraction) -> float:
@@ -448,7 +458,7 @@ def above(x: Fraction) -> float:
     return math.nextafter(near, math.inf)
 
 
-def _below(x: Fraction) -> float:
+def _float_below(x: Fraction) -> float:
     """The largest float that means at most `x` ≥ 0, where a float means the decimal it prints."""
     near = max(float(x), 0.0)
     if exact(near) <= x:
@@ -456,7 +466,7 @@ def _below(x: Fraction) -> float:
     return math.nextafter(near, 0.0)
 
 
-def _plain(x: Fraction) -> Number:
+def _shortest_number(x: Fraction) -> Number:
     """The shortest number with this meaning: an int, else the float that prints it, else the fraction."""
     if x.denominator == 1:
         return int(x)

@@ -18,7 +18,7 @@ from deniable.accounting.methods import gaussian, pure
 from deniable.accounting.methods.grouping import spread
 from deniable.accounting.numerical.pairs import integer_gaussian
 from deniable.accounting.numerical.pairs.continuous import Gaussian
-from deniable.accounting.rounding import ceil_float, floor_float, up
+from deniable.accounting.rounding import ceil_float, floor_float, round_up
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.loss import (
     Composed,
@@ -45,8 +45,8 @@ class Shift:
     square: Fraction
     left: Fraction = Fraction(0)
 
-    def __add__(self, other: Shift) -> Shift:
-        return Shift(self.square + other.square, self.left + other.left)
+    def __add__(self, shift: Shift) -> Shift:
+        return Shift(self.square + shift.square, self.left + shift.left)
 
     def __mul__(self, times: int) -> Shift:
         return Shift(times * self.square, times * self.left)
@@ -84,7 +84,7 @@ class GaussianRule:
 
     def reading(self, total: int) -> float:
         """ε at this rule's δ of everything together."""
-        mu = up(math.sqrt(ceil_float(Fraction(total, UNIT))))
+        mu = round_up(math.sqrt(ceil_float(Fraction(total, UNIT))))
         if total:
             return gaussian.epsilon_of(mu, floor_float(self.delta))
         return 0.0
@@ -174,4 +174,4 @@ def _response(loss: Loss) -> Shift | None:
     corner = 1 / (1 + math.exp(min(ceil_float(epsilon), 600.0)))
     if epsilon > 600:
         return None
-    return Shift(Fraction(up(-2 * float(ndtri(corner * (1 - 1e-12))))) ** 2)
+    return Shift(Fraction(round_up(-2 * float(ndtri(corner * (1 - 1e-12))))) ** 2)

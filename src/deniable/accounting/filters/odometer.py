@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from deniable.accounting.filters.charges import UNIT, UNKNOWN, Charge
 from deniable.accounting.filters.filter import Filter, above
-from deniable.accounting.refusals import guarded
+from deniable.accounting.refusals import guard
 from deniable.accounting.rounding import ceil_float
 
 
@@ -27,8 +27,8 @@ class Reading:
     method: str
 
 
-@guarded
-def odometer(limit: Filter, spent: Charge) -> Reading:
+@guard
+def odometer(limit: Filter, spending: Charge) -> Reading:
     """The least of Σε and, for each of the J tracked orders, D_α + ln(J/δ)/(α − 1).
 
     Guarantee: for neighbours P, Q and each order α, exp((α − 1)(L_t − D_t)) is a nonnegative
@@ -40,12 +40,12 @@ def odometer(limit: Filter, spent: Charge) -> Reading:
                docs/theory/filters.md, Theorem 4.
     """
     basic = math.inf
-    if not spent.impure:
-        basic = above(spent.epsilon)
+    if not spending.impure:
+        basic = above(spending.epsilon)
     value, order = min(
         (
             (_uniform(r, a, len(limit.orders), limit.rules_delta), a)
-            for r, a in zip(spent.renyi, limit.orders, strict=True)
+            for r, a in zip(spending.renyi, limit.orders, strict=True)
         ),
         default=(math.inf, 0.0),
     )

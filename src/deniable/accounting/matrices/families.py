@@ -73,13 +73,13 @@ class Toeplitz:
             d[t] = -(c[1 : t + 1] @ d[t - 1 :: -1]) / c[0]
         return d
 
-    def noise(self, fresh: Array, earlier: Sequence[Array]) -> Array:
-        """The next row of C⁻¹·Z: `fresh` noise less what `earlier` rows (oldest first) have put in already.
+    def noise(self, draw: Array, earlier: Sequence[Array]) -> Array:
+        """The next row of C⁻¹·Z: `draw` noise less what `earlier` rows (oldest first) have put in already.
 
         Added to the sum of a step's contributions it makes them what B would: running
         sums of the result are A·G + B·Z.
         """
-        total = np.array(fresh, dtype=np.float64)
+        total = np.array(draw, dtype=np.float64)
         for lag, row in enumerate(reversed(earlier[-(self.bands - 1) :] if self.bands > 1 else ()), 1):
             total = total - self.coefficients[lag] * row
         return total / self.coefficients[0]
@@ -154,13 +154,13 @@ class BufferedToeplitz:
     def error(self) -> Array:
         return self.toeplitz.error()
 
-    def noise(self, fresh: Array, buffers: Array | None = None) -> tuple[Array, Array]:
+    def noise(self, draw: Array, buffers: Array | None = None) -> tuple[Array, Array]:
         """The next row of C⁻¹·Z and the buffers for the row after it. No buffers: the first row."""
-        fresh = np.asarray(fresh, dtype=np.float64)
+        draw = np.asarray(draw, dtype=np.float64)
         if buffers is None:
-            buffers = np.zeros((len(self.decays), *fresh.shape))
-        row = fresh - np.tensordot(np.array(self.weights), buffers, 1)
-        decays = np.array(self.decays).reshape(-1, *(1,) * fresh.ndim)
+            buffers = np.zeros((len(self.decays), *draw.shape))
+        row = draw - np.tensordot(np.array(self.weights), buffers, 1)
+        decays = np.array(self.decays).reshape(-1, *(1,) * draw.ndim)
         return row, decays * buffers + row
 
 
@@ -237,9 +237,9 @@ def _check_powers(steps: int, buffers: int) -> int:
     return steps
 
 
-def _check_size(steps: int, most: int, what: str) -> None:
-    if steps > most:
+def _check_size(steps: int, limit: int, purpose: str) -> None:
+    if steps > limit:
         raise InvalidParameter(
-            f"A matrix of {steps:,} steps is too large to be {what}: the most is {most:,}. "
+            f"A matrix of {steps:,} steps is too large to be {purpose}: the most is {limit:,}. "
             "Nothing was computed."
         )

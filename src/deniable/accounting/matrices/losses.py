@@ -18,7 +18,7 @@ _DOWN = 1 - 2.0**-40
 
 def loss(
     encoder: Encoder,
-    who: Participation,
+    participation: Participation,
     *,
     sigma: float,
     clip: float = 1.0,
@@ -33,7 +33,7 @@ def loss(
     A replaced unit moves twice as far.
     """
     checks.positive(sigma=sigma, clip=clip)
-    distance = sensitivity(encoder, who) * clip * (2 if relation is Relation.REPLACED else 1)
+    distance = sensitivity(encoder, participation) * clip * (2 if relation is Relation.REPLACED else 1)
     return GaussianNoise(sigma / distance * _DOWN)
 
 

@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 
 from deniable import checks
-from deniable.accounting.refusals import guarded
+from deniable.accounting.refusals import guard
 from deniable.errors import InvalidParameter
 from deniable.loss import Number
 
@@ -33,7 +33,7 @@ class Posterior:
     failure: float
 
 
-@guarded
+@guard
 def posterior(prior: float, epsilon: Number, delta: Number = 0, *, slack: Number = 0.1) -> Posterior:
     """Where a belief of `prior` in a fact about one unit can end after an (ε, δ)-private answer.
 
@@ -60,10 +60,10 @@ def posterior(prior: float, epsilon: Number, delta: Number = 0, *, slack: Number
     shrink = math.exp(-reach)
     low = prior * shrink / (1 - prior + prior * shrink)
     high = prior / (prior + (1 - prior) * shrink)
-    return Posterior(_down(low), _up(high), _up(delta * (1 + shrink) / -math.expm1(-slack)))
+    return Posterior(_round_down(low), _round_up(high), _round_up(delta * (1 + shrink) / -math.expm1(-slack)))
 
 
-@guarded
+@guard
 def attacker_power(false_positive_rate: float, epsilon: Number, delta: Number = 0) -> float:
     """The largest true-positive rate of any test for one unit's presence with this false-positive rate.
 
@@ -84,10 +84,10 @@ def attacker_power(false_positive_rate: float, epsilon: Number, delta: Number = 
     if epsilon < 700:
         above = math.exp(epsilon) * rate + delta
     below = -math.expm1(-epsilon) + math.exp(-epsilon) * (delta + rate)
-    return _up(min(above, below))
+    return _round_up(min(above, below))
 
 
-@guarded
+@guard
 def advantage(epsilon: Number, delta: Number = 0) -> float:
     """The largest TPR − FPR of any test: the total variation distance of P and Q, (e^ε −
     1 + 2δ)/(e^ε + 1) at most.
@@ -100,10 +100,10 @@ def advantage(epsilon: Number, delta: Number = 0) -> float:
     """
     epsilon, delta = _privacy(epsilon, delta)
     shrink = math.exp(-epsilon)
-    return _up((-math.expm1(-epsilon) + 2 * delta * shrink) / (1 + shrink))
+    return _round_up((-math.expm1(-epsilon) + 2 * delta * shrink) / (1 + shrink))
 
 
-@guarded
+@guard
 def group_odds(epsilon: Number, size: int) -> float:
     """The factor e^(k·ε) by which the odds of any fact about a group of `size` units can
     change under ε-privacy.
@@ -118,7 +118,7 @@ def group_odds(epsilon: Number, size: int) -> float:
     return _outward_exp(exponent)
 
 
-@guarded
+@guard
 def group_delta(epsilon: Number, delta: Number, size: int) -> float:
     """The δ that goes with k·ε for a group of `size`: δ·(1 + e^ε + … + e^((k−1)ε)), at most 1.
 
@@ -133,8 +133,8 @@ def group_delta(epsilon: Number, delta: Number, size: int) -> float:
     if delta == 0:
         return 0.0
     if epsilon == 0:
-        return _up(delta * size)
-    return _up(
+        return _round_up(delta * size)
+    return _round_up(
         delta * _outward_exp((size - 1) * epsilon) * (math.expm1(-size * epsilon) / math.expm1(-epsilon))
     )
 
@@ -158,9 +158,9 @@ def _outward_exp(x: float) -> float:
     return math.inf
 
 
-def _up(probability: float) -> float:
+def _round_up(probability: float) -> float:
     return min(1.0, probability * (1 + OUTWARD))
 
 
-def _down(probability: float) -> float:
+def _round_down(probability: float) -> float:
     return probability * (1 - OUTWARD)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from deniable.accounting import numerical
 from deniable.accounting.choose import delta as delta_of
 from deniable.accounting.choose import epsilon as epsilon_of
-from deniable.accounting.refusals import guarded
+from deniable.accounting.refusals import guard
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.loss import Loss
 
@@ -33,7 +33,7 @@ class Tradeoff:
         return 1 - self.lower
 
 
-@guarded
+@guard
 def tradeoff(loss: Loss, alpha: Array | None = None, *, points: int = 200) -> Tradeoff:
     """The curve f(α) = sup_ε max(1 − δ(ε) − e^ε·α, e^−ε·(1 − δ(ε) − α)), symmetrised over both neighbours.
 

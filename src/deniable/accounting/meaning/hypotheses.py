@@ -63,10 +63,10 @@ def misses(loss: Loss, alpha: ArrayLike) -> tuple[Array, Array]:
         return _from_profile(loss, rates)
     lows = [_of_pair(pair, rates)[0] - pair.slack for pair, upper, _ in leaves if upper]
     highs = [_of_pair(pair, rates)[1] for pair, _, lower in leaves if lower]
-    return _clipped(np.minimum.reduce(lows), np.minimum.reduce([1 - rates, *highs]), rates)
+    return _clip_misses(np.minimum.reduce(lows), np.minimum.reduce([1 - rates, *highs]), rates)
 
 
-def closed(loss: Loss) -> bool:
+def has_closed_form(loss: Loss) -> bool:
     """Whether `misses` has a closed form for this loss."""
     return _leaves(loss) is not None
 
@@ -81,26 +81,26 @@ def _leaves(loss: Loss) -> list[tuple[Pair, bool, bool]] | None:
         every = cases(loss)
     except Unaccountable:
         return None
-    leaves = [(_alone(case), case.upper, case.lower) for case in every]
+    leaves = [(_single_pair(case), case.upper, case.lower) for case in every]
     triples = [(pair, upper, lower) for pair, upper, lower in leaves if pair is not None]
     if len(triples) == len(leaves) and any(upper for _, upper, _ in triples):
         return triples
     return None
 
 
-def _alone(case: TermCase) -> Pair | None:
+def _single_pair(case: TermCase) -> Pair | None:
     terms = merge(case.terms)
     if not terms:
         return Gaussian(math.inf)
     (pair, times), *others = terms
     if others or times != 1 or pair.sided or not isinstance(pair, Gaussian | Laplace | Finite):
         return None
-    if not isinstance(pair, Finite) or _mirrored(pair):
+    if not isinstance(pair, Finite) or _is_mirrored(pair):
         return pair
     return None
 
 
-def _mirrored(pair: Finite) -> bool:
+def _is_mirrored(pair: Finite) -> bool:
     """Whether P and Q are mirror images, so that one direction tells both."""
     same = np.allclose(pair.losses, -pair.losses[::-1], rtol=1e-12, atol=1e-300)
     return same and bool(np.allclose(pair.p, pair.q[::-1], rtol=1e-12, atol=1e-300))
@@ -160,8 +160,8 @@ def _from_profile(loss: Loss, alpha: Array) -> tuple[Array, Array]:
     for i, (cell, own, rate) in enumerate(zip(cells, finer, alpha, strict=True)):
         at = np.searchsorted(points, own)
         lows[i] = max(cell.low, float(_value(own, above[at], rate).max()))
-        highs[i] = max(lows[i], cell.outside, float(_value(own[:-1], below[at][1:], rate).max()))
-    return _clipped(lows, highs, alpha)
+        highs[i] = max(lows[i], cell.rest, float(_value(own[:-1], below[at][1:], rate).max()))
+    return _clip_misses(lows, highs, alpha)
 
 
 @dataclass(frozen=True)
@@ -171,12 +171,12 @@ class _Cell:
     start: float
     end: float
     low: float
-    outside: float
+    rest: float
 
 
-def _cell(grid: Array, below: Array, above: Array, alpha: float) -> _Cell:
-    low = float(_value(grid, above, alpha).max())
-    values = _value(grid[:-1], below[1:], alpha)
+def _cell(grid: Array, lower: Array, upper: Array, alpha: float) -> _Cell:
+    low = float(_value(grid, upper, alpha).max())
+    values = _value(grid[:-1], lower[1:], alpha)
     best = np.flatnonzero(values > low)
     first, last = (int(best[0]), int(best[-1]) + 1) if len(best) else (0, 1)
     beyond = float(_value(grid[-1:], np.zeros(1), alpha)[0])
@@ -198,7 +198,7 @@ def _profile(loss: Loss, grid: Array) -> tuple[Array, Array]:
         return np.array([b.lower for b in bounds]), np.array([b.upper for b in bounds])
 
 
-def _clipped(low: Array, high: Array, alpha: Array) -> tuple[Array, Array]:
+def _clip_misses(low: Array, high: Array, alpha: Array) -> tuple[Array, Array]:
     """No test does better than never to miss, and guessing misses 1 − α."""
     most = 1 - alpha
     low = np.clip(low, 0.0, most)

@@ -12,16 +12,16 @@ and relations are covered is listed in `sampling`.
 
 from __future__ import annotations
 
-from deniable.accounting.methods.sampling import amplified, has_sample
+from deniable.accounting.methods.sampling import amplify_pair, has_sample
 from deniable.accounting.methods.strong import optimal
-from deniable.accounting.refusals import guarded
+from deniable.accounting.refusals import guard
 from deniable.errors import Unaccountable
 from deniable.loss import Loss, Number
 
-__all__ = ["amplified", "epsilon"]
+__all__ = ["amplify_pair", "epsilon"]
 
 
-@guarded
+@guard
 def epsilon(loss: Loss, delta: Number) -> float:
     """ε of a loss with samples in it: each step's best pair amplified, the steps composed optimally."""
     if not has_sample(loss):

@@ -32,7 +32,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from deniable.accounting.methods.pure import exact_pair
-from deniable.accounting.methods.sampling import LARGE, amplified
+from deniable.accounting.methods.sampling import LARGE, amplify_pair
 from deniable.accounting.rounding import log_ratio_up
 from deniable.accounting.runs.selection import pure_epsilon
 from deniable.loss import (
@@ -72,7 +72,7 @@ def reach(loss: Loss) -> Fraction:
         case Grouped(size, of):
             return reach(of) * (size if _moves(of) else 1)
         case Sampled():
-            return _sampled(loss)
+            return _sample_epsilon(loss)
         case Shuffled(_, of):
             return reach(of)
         case Selected(of, runs):
@@ -83,7 +83,7 @@ def reach(loss: Loss) -> Fraction:
             return Fraction(0)
 
 
-def _sampled(loss: Sampled) -> Fraction:
+def _sample_epsilon(loss: Sampled) -> Fraction:
     inner, rate = reach(loss.of), exact(loss.rate)
     # Of batches in a shuffled order nothing is known from below.
     if loss.scheme is SHUFFLED:
@@ -92,7 +92,7 @@ def _sampled(loss: Sampled) -> Fraction:
         return max(inner - log_ratio_up(1 / rate), Fraction(0))
     twice = loss.replace and loss.scheme is POISSON and _moves(loss.of)
     as_if = Sampled(loss.rate, Pure(0), POISSON, replace=twice)
-    return amplified(as_if, inner, Fraction(0))[0]
+    return amplify_pair(as_if, inner, Fraction(0))[0]
 
 
 def _moves(loss: Loss) -> bool:

@@ -20,15 +20,15 @@ from scipy.special import erfcx, log_ndtr, ndtr
 
 from deniable.accounting.methods.grouping import spread
 from deniable.accounting.methods.pure import share
-from deniable.accounting.refusals import guarded
-from deniable.accounting.rounding import ULP, ceil_float, floor_float, up
+from deniable.accounting.refusals import guard
+from deniable.accounting.rounding import ULP, ceil_float, floor_float, round_up
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.loss import Composed, GaussianNoise, Grouped, Loss, Number, Repeated, exact
 
 _SQRT2 = math.sqrt(2)
 
 
-@guarded
+@guard
 def hockey_stick(mu: float, epsilon: float) -> float:
     """δ at `epsilon` of Gaussian noise 1/μ times the sensitivity, rounded up.
 
@@ -69,10 +69,10 @@ def epsilon_of(mu: float, delta: float) -> float:
         else:
             high = middle
     # `high` is the side on which δ holds.
-    return up(high)
+    return round_up(high)
 
 
-@guarded
+@guard
 def epsilon(loss: Loss, delta: Number) -> float:
     """ε of a composition of Gaussian noise, exactly; raises `Unaccountable` for any other loss."""
     square = squared_mu(loss)
@@ -84,10 +84,10 @@ def epsilon(loss: Loss, delta: Number) -> float:
             return math.inf
         return 0.0
     # μ is rounded up and δ down: both make ε larger.
-    return epsilon_of(up(math.sqrt(ceil_float(square)), 4 * ULP), left)
+    return epsilon_of(round_up(math.sqrt(ceil_float(square)), 4 * ULP), left)
 
 
-@guarded
+@guard
 def textbook_epsilon(loss: Loss, delta: Number) -> float:
     """√(2·ln(1.25/δ))·μ, the classical formula read backwards, and the exact ε where that is larger.
 
@@ -97,7 +97,7 @@ def textbook_epsilon(loss: Loss, delta: Number) -> float:
     exactly, square = epsilon(loss, delta), squared_mu(loss)
     if not square or math.isinf(exactly):
         return exactly
-    return max(exactly, up(math.sqrt(2 * math.log(1.25 / float(delta)) * ceil_float(square))))
+    return max(exactly, round_up(math.sqrt(2 * math.log(1.25 / float(delta)) * ceil_float(square))))
 
 
 def squared_mu(loss: Loss) -> Fraction | None:
@@ -124,7 +124,7 @@ def squared_mu(loss: Loss) -> Fraction | None:
             return None
 
 
-@guarded
+@guard
 def analytic_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
     """The least σ that makes Gaussian noise (ε, δ)-DP, rounded up (Balle, Wang 2018, Theorem 8)."""
     _check(epsilon, delta, sensitivity)
@@ -138,10 +138,10 @@ def analytic_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
         else:
             high = middle
     # `low` is a μ that holds; σ = Δ/μ is rounded up.
-    return up(sensitivity / low)
+    return round_up(sensitivity / low)
 
 
-@guarded
+@guard
 def classical_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
     """√(2·ln(1.25/δ))·Δ/ε, for ε ≤ 1 only (Dwork, Roth 2014, Theorem A.1)."""
     _check(epsilon, delta, sensitivity)
@@ -151,7 +151,7 @@ def classical_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> f
             "it falls short (its δ is exceeded for large ε: Balle, Wang 2018, Section 2.3). Use "
             "analytic_sigma, which holds for every ε."
         )
-    return up(math.sqrt(2 * math.log(1.25 / delta)) * sensitivity / epsilon)
+    return round_up(math.sqrt(2 * math.log(1.25 / delta)) * sensitivity / epsilon)
 
 
 def _check(epsilon: float, delta: float, sensitivity: float) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from deniable.accounting.methods.pure import exact_pair, grouped
+from deniable.accounting.methods.pure import exact_pair, group_pair
 from deniable.accounting.rounding import shorten_up
 from deniable.loss import (
     POISSON,
@@ -52,7 +52,7 @@ def spread(size: int, loss: Loss) -> Loss | None:
             inner = spread(size, of)
             if inner is None:
                 return None
-            return Sampled(_any_of(size, exact(rate)), inner)
+            return Sampled(_chance_of_any(size, exact(rate)), inner)
         case _:
             if size == 1:
                 return loss
@@ -62,7 +62,7 @@ def spread(size: int, loss: Loss) -> Loss | None:
 def _leaf(size: int, loss: Loss) -> Loss | None:
     match loss:
         case Pure() | ResponseNoise() | Approximate():
-            epsilon, delta = grouped(size, exact_pair(loss))
+            epsilon, delta = group_pair(size, exact_pair(loss))
             if delta:
                 return Approximate(epsilon, delta)
             return Pure(epsilon)
@@ -82,7 +82,7 @@ def _leaf(size: int, loss: Loss) -> Loss | None:
             return None
 
 
-def _any_of(size: int, rate: Fraction) -> Fraction:
+def _chance_of_any(size: int, rate: Fraction) -> Fraction:
     """1 − (1 − q)^size, at most size·q: rounded up, or the cheaper expression, where the
     power has many digits."""
     if size > 64:

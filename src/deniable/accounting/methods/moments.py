@@ -15,9 +15,9 @@ import math
 import numpy as np
 
 from deniable.accounting.methods.pure import share
-from deniable.accounting.refusals import guarded
-from deniable.accounting.renyi.tree import conditioned, curve
-from deniable.accounting.rounding import floor_float, up
+from deniable.accounting.refusals import guard
+from deniable.accounting.renyi.tree import condition, curve
+from deniable.accounting.rounding import floor_float, round_up
 from deniable.errors import InvalidParameter
 from deniable.loss import GaussianNoise, Loss, Number
 
@@ -25,21 +25,21 @@ MOMENTS = 32
 """The moments tried, as in the paper: "it suffices to compute α(λ) for λ ≤ 32"."""
 
 
-@guarded
+@guard
 def epsilon(loss: Loss, delta: Number) -> float:
     """ε by the 2016 moments accountant. The Rényi method is never worse; this one is
     kept to compare with the paper."""
-    core, failure = conditioned(loss)
+    core, failure = condition(loss)
     left = -1.0
     if failure <= share(delta):
         left = floor_float(share(delta) - failure)
     if left <= 0:
         return math.inf
     moments = np.arange(1.0, MOMENTS + 1)
-    return up(max(0.0, float(np.min(curve(core, moments + 1) - math.log(left) / moments))))
+    return round_up(max(0.0, float(np.min(curve(core, moments + 1) - math.log(left) / moments))))
 
 
-@guarded
+@guard
 def theorem1_constant(
     rate: float, noise_multiplier: float, steps: int, delta: float, *, epsilon: float | None = None
 ) -> float:

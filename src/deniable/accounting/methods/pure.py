@@ -17,8 +17,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from deniable.accounting.methods.sampling import LARGE, amplified
-from deniable.accounting.refusals import guarded
+from deniable.accounting.methods.sampling import LARGE, amplify_pair
+from deniable.accounting.refusals import guard
 from deniable.accounting.rounding import ceil_float, exp_wide, log_ratio_up, shorten_up
 from deniable.accounting.runs.selection import pure_epsilon
 from deniable.errors import InvalidParameter, Unaccountable
@@ -44,7 +44,7 @@ from deniable.loss import (
 Pair = tuple[Fraction, Fraction]
 
 
-@guarded
+@guard
 def epsilon(loss: Loss, delta: Number) -> float:
     """ε by basic composition; ∞ if the δ's of the parts come to more than `delta`."""
     total, failure = exact_pair(loss)
@@ -79,10 +79,10 @@ def exact_pair(loss: Loss) -> Pair:
         case ResponseNoise(truth, options):
             return log_ratio_up(exact(truth) * (options - 1) / (1 - exact(truth))), Fraction(0)
         case _:
-            return _combined(loss)
+            return _combine(loss)
 
 
-def _combined(loss: Loss) -> Pair:
+def _combine(loss: Loss) -> Pair:
     match loss:
         case Repeated(times, of):
             total, failure = exact_pair(of)
@@ -96,12 +96,12 @@ def _combined(loss: Loss) -> Pair:
             worst = max(p[0] for p in pairs), max(p[1] for p in pairs)
             # A unit that is replaced may leave and re-enter the worst part; two different parts cost no more.
             if replace:
-                return grouped(2, worst)
+                return group_pair(2, worst)
             return worst
         case Grouped(size, of):
-            return grouped(size, exact_pair(of))
+            return group_pair(size, exact_pair(of))
         case Sampled(_, of):
-            return amplified(loss, *exact_pair(of))
+            return amplify_pair(loss, *exact_pair(of))
         case Shuffled(_, of):  # mixing is post-processing
             return exact_pair(of)
         case Selected(of, runs):
@@ -112,7 +112,7 @@ def _combined(loss: Loss) -> Pair:
             )
 
 
-def grouped(size: int, pair: Pair) -> Pair:
+def group_pair(size: int, pair: Pair) -> Pair:
     """(kε, δ·(e^{kε} − 1)/(e^ε − 1)): a chain of k neighbours (Vadhan 2017, Lemma 2.2)."""
     epsilon, delta = pair
     if not delta or size == 1:

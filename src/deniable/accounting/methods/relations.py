@@ -16,8 +16,8 @@ from deniable.units import Relation
 
 @dataclass(frozen=True)
 class SilencedLot(Loss, abstract=True):
-    """What `as_added` writes for a `CappedSample` under `Silenced`: with its coin up the silent unit takes
-    its place and puts another out. It is a word between accounting's own functions, never stored."""
+    """What `rewrite_silenced` writes for a `CappedSample` under `Silenced`: with its coin up the silent unit
+    takes its place and puts another out. It is a word between accounting's own functions, never stored."""
 
     rate: Number
     cap: int
@@ -32,14 +32,14 @@ class SilencedLot(Loss, abstract=True):
         return f"{CappedSample(self.rate, self.cap, self.rows, self.of)}, for a unit that is silenced"
 
 
-def as_added(loss: Loss) -> Loss:
+def rewrite_silenced(loss: Loss) -> Loss:
     """`loss` with every `Silenced` part written for a unit that is added or removed: the
     same pairs, the same ε. A capped sample in it becomes a `SilencedLot`."""
     match loss:
         case Silenced(of):
             return _in_place(of)
         case _:
-            return loss.with_children(as_added)
+            return loss.with_children(rewrite_silenced)
 
 
 def _in_place(loss: Loss) -> Loss:

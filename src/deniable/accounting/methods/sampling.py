@@ -38,7 +38,7 @@ LARGE = 10_000
 """Beyond this ε (where e^ε has thousands of digits) the sample is not credited for anything."""
 
 
-def amplified(loss: Sampled, epsilon: Fraction, delta: Fraction) -> tuple[Fraction, Fraction]:
+def amplify_pair(loss: Sampled, epsilon: Fraction, delta: Fraction) -> tuple[Fraction, Fraction]:
     """(ε′, δ′) of `loss`, given that `loss.of` is (epsilon, delta)-private; both rounded up."""
     refuse_shuffled(loss)
     rate, twice = exact(loss.rate), loss.scheme is POISSON and loss.replace

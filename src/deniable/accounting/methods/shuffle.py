@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from deniable.accounting.methods.pure import exact_epsilon, share
-from deniable.accounting.refusals import guarded
-from deniable.accounting.rounding import ceil_float, floor_float, up
+from deniable.accounting.refusals import guard
+from deniable.accounting.rounding import ceil_float, floor_float, round_up
 from deniable.errors import Unaccountable
 from deniable.loss import Loss, Number, ResponseNoise, Shuffled, exact
 
@@ -60,12 +60,12 @@ class _Clones:
             return 0.0
         return (
             self.tells
-            * float(np.dot(self.masses, _given(self.counts, self.local, epsilon)))
+            * float(np.dot(self.masses, _delta_of_clones(self.counts, self.local, epsilon)))
             * (1 + _RELATIVE)
         )
 
 
-@guarded
+@guard
 def epsilon(loss: Loss, delta: Number) -> float:
     """The least ε known at `delta` for shuffled reports; never above the local ε₀."""
     if not isinstance(loss, Shuffled):
@@ -79,7 +79,7 @@ def epsilon(loss: Loss, delta: Number) -> float:
     return min(local, *(_solve(clones, target) for clones in _known_clones(loss, local)))
 
 
-@guarded
+@guard
 def delta(loss: Shuffled, epsilon: float) -> float:
     """The least δ known at `epsilon` for shuffled reports; 0 from the local ε₀ on, 1
     where no report holds a clone."""
@@ -88,10 +88,10 @@ def delta(loss: Shuffled, epsilon: float) -> float:
         return 0.0
     if local > _HOPELESS:
         return 1.0
-    return min(1.0, *(up(clones.delta(epsilon)) for clones in _known_clones(loss, local)))
+    return min(1.0, *(round_up(clones.delta(epsilon)) for clones in _known_clones(loss, local)))
 
 
-@guarded
+@guard
 def closed_form(loss: Shuffled, delta: float) -> float:
     """ln(1 + tanh(ε₀/2)·(8√(e^ε₀·ln(4/δ)/n) + 8e^ε₀/n)) where ε₀ ≤ ln(n/(16·ln(4/δ))),
     else ε₀ (2021, Theorem 3.1)."""
@@ -100,7 +100,7 @@ def closed_form(loss: Shuffled, delta: float) -> float:
     if local > math.log(n / (16 * depth)):
         return local
     gain = 8 * math.sqrt(math.exp(local) * depth / n) + 8 * math.exp(local) / n
-    return min(local, up(math.log1p(math.tanh(local / 2) * gain)))
+    return min(local, round_up(math.log1p(math.tanh(local / 2) * gain)))
 
 
 def _known_clones(loss: Shuffled, local: float) -> list[_Clones]:
@@ -112,24 +112,24 @@ def _known_clones(loss: Shuffled, local: float) -> list[_Clones]:
     return candidates
 
 
-def _clones(others: int, chance: float, tells: float, local: float) -> _Clones:
+def _clones(reports: int, chance: float, tells: float, local: float) -> _Clones:
     """At most `_BLOCKS` blocks around the mean; counts below the first count as no clone
     at all, those above as the last."""
     from scipy.stats import binom  # half a second that only this method pays
 
-    others, chance = min(others, _MOST), chance * (1 - 1e-15)
-    mean, deviation = others * chance, math.sqrt(others * chance * (1 - chance))
-    low, high = max(0.0, mean - 14 * deviation - 20), min(float(others), mean + 9 * deviation + 20)
+    reports, chance = min(reports, _MOST), chance * (1 - 1e-15)
+    mean, deviation = reports * chance, math.sqrt(reports * chance * (1 - chance))
+    low, high = max(0.0, mean - 14 * deviation - 20), min(float(reports), mean + 9 * deviation + 20)
     counts = np.unique(np.concatenate([[0.0], np.floor(np.linspace(low, high, _BLOCKS))]))
-    below = np.concatenate([[0.0], binom.cdf(counts[1:] - 1, others, chance)])
+    below = np.concatenate([[0.0], binom.cdf(counts[1:] - 1, reports, chance)])
     above = 1.0
     if counts[-1] > 0:
-        above = float(binom.sf(counts[-1] - 1, others, chance))
+        above = float(binom.sf(counts[-1] - 1, reports, chance))
     masses = np.append(np.maximum(np.diff(below), 0.0), above)
     return _Clones(counts, masses, tells, local)
 
 
-def _given(counts: Array, local: float, epsilon: float) -> Array:
+def _delta_of_clones(counts: Array, local: float, epsilon: float) -> Array:
     """δ given c clones: the best set of outcomes is {a ≥ t} for a = number of "first" answers among c + 1.
 
     With α = e^ε₀/(e^ε₀ + 1) it is P(Bin = t−1)·(α − e^ε(1−α)) − (e^ε − 1)·P(Bin ≥ t) for Bin(c, ½); the
@@ -157,4 +157,4 @@ def _solve(clones: _Clones, target: float) -> float:
     root: float = brentq(excess, 0.0, clones.local, xtol=1e-9 * clones.local, rtol=1e-9)
     while clones.delta(root) > target:
         root = min(clones.local, root * (1 + 1e-9) + 1e-10 * clones.local)
-    return up(root)
+    return round_up(root)

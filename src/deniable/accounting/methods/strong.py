@@ -24,8 +24,8 @@ from scipy.special import gammaln
 from deniable.accounting.methods.gaussian import textbook_epsilon
 from deniable.accounting.methods.pure import share
 from deniable.accounting.methods.steps import PrivateStep, Steps, best_split, flatten, own_pairs
-from deniable.accounting.refusals import guarded
-from deniable.accounting.rounding import ULP, ceil_float, floor_float, up
+from deniable.accounting.refusals import guard
+from deniable.accounting.rounding import ULP, ceil_float, floor_float, round_up
 from deniable.loss import Loss, Number
 
 Array = NDArray[np.float64]
@@ -38,7 +38,7 @@ _LARGE = 1e4
 """A step of more ε than this is only added."""
 
 
-@guarded
+@guard
 def advanced(loss: Loss, delta: Number) -> float:
     """√(2·ln(1/δ′)·Σεᵢ²) + Σεᵢ(e^εᵢ − 1) at δ′ + Σδᵢ, with textbook parts: Gaussian
     noise by the classical formula.
@@ -46,17 +46,19 @@ def advanced(loss: Loss, delta: Number) -> float:
     Reference: Dwork, Rothblum, Vadhan 2010, Theorem III.3; unequal steps by the same
                proof (Azuma's inequality).
     """
-    return best_split(loss, floor_float(share(delta)), _advanced, textbook_epsilon)
+    return best_split(loss, floor_float(share(delta)), _advanced_total, textbook_epsilon)
 
 
-@guarded
+@guard
 def optimal(loss: Loss, delta: Number) -> float:
     """The least ε that the steps' (ε, δ) imply; never above basic composition.
 
     Exact while the outcomes of randomized response with these ε's can be listed (a few distinct ε's), else
     the closed form Σεᵢ·tanh(εᵢ/2) + √(2·ln(1/δ′)·Σεᵢ²) (Kairouz, Oh, Viswanath 2015, Theorem 3.5).
     """
-    return best_split(loss, floor_float(share(delta)), _optimal, rough=partial(_optimal, most=_ROUGH))
+    return best_split(
+        loss, floor_float(share(delta)), _optimal, first_guess=partial(_optimal, max_atoms=_ROUGH)
+    )
 
 
 def outcomes(loss: Loss) -> int:
@@ -67,7 +69,7 @@ def outcomes(loss: Loss) -> int:
     return math.prod(step.times + 1 for step in flatten(loss, 0.0) if step.epsilon > 0)
 
 
-@guarded
+@guard
 def optimal_delta(loss: Loss, epsilon: float) -> float:
     """The least δ at `epsilon` that the steps' own (ε, δ) imply, from the listed
     outcomes; 1 where they are too many."""
@@ -87,30 +89,30 @@ def optimal_delta(loss: Loss, epsilon: float) -> float:
     # Losses are right to a few ulp of the largest, which moves e^(ε − loss) as much; masses to `slack`.
     edge = 8 * ULP * (1 + float(np.abs(loss_of).max(initial=0.0)))
     excess = float(gain.sum()) * (1 + slack) + edge * float(np.exp(log_p[above]).sum()) * (1 + slack)
-    return min(1.0, up(ceil_float(failure) + excess))
+    return min(1.0, round_up(ceil_float(failure) + excess))
 
 
-def _advanced(steps: Steps, left: float) -> float:
+def _advanced_total(steps: Steps, left: float) -> float:
     if all(step.epsilon == 0 for step in steps):
         return 0.0
     drift = _total(steps, lambda e: e * math.expm1(e) if e < 700 else math.inf)
-    return up(drift + _spread(steps, left))
+    return round_up(drift + _spread(steps, left))
 
 
-def _optimal(steps: Steps, left: float, most: int = _ATOMS) -> float:
+def _optimal(steps: Steps, left: float, max_atoms: int = _ATOMS) -> float:
     steps = [step for step in steps if step.epsilon > 0]
     basic = 0.0
     if steps:
-        basic = up(_total(steps, lambda e: e))
+        basic = round_up(_total(steps, lambda e: e))
     if left <= 0 or not steps or max(step.epsilon for step in steps) > _LARGE:
         return basic
-    if math.prod(step.times + 1 for step in steps) <= most:
-        return min(basic, _listed(steps, left))
-    return min(basic, up(_total(steps, lambda e: e * math.tanh(e / 2)) + _spread(steps, left)))
+    if math.prod(step.times + 1 for step in steps) <= max_atoms:
+        return min(basic, _epsilon_by_atoms(steps, left))
+    return min(basic, round_up(_total(steps, lambda e: e * math.tanh(e / 2)) + _spread(steps, left)))
 
 
-def _total(steps: Steps, of: Callable[[float], float]) -> float:
-    return math.fsum(step.times * of(step.epsilon) for step in steps)
+def _total(steps: Steps, function: Callable[[float], float]) -> float:
+    return math.fsum(step.times * function(step.epsilon) for step in steps)
 
 
 def _spread(steps: Steps, left: float) -> float:
@@ -119,7 +121,7 @@ def _spread(steps: Steps, left: float) -> float:
     return math.inf
 
 
-def _listed(steps: Steps, left: float) -> float:
+def _epsilon_by_atoms(steps: Steps, left: float) -> float:
     """The least ε with P(S) − e^ε·Q(S) ≤ `left` for every set S of outcomes, of which
     those of largest loss are worst.
 
@@ -134,7 +136,7 @@ def _listed(steps: Steps, left: float) -> float:
     above = p > left
     if not np.any(above):
         return 0.0
-    return up(max(0.0, float(np.max(np.log(p[above] - left) - log_q[above]))))
+    return round_up(max(0.0, float(np.max(np.log(p[above] - left) - log_q[above]))))
 
 
 def _outcomes(steps: Steps) -> tuple[Array, Array, float]:

@@ -23,11 +23,11 @@ import numpy as np
 from deniable.accounting.methods.grouping import spread
 from deniable.accounting.methods.pure import exact_epsilon, share
 from deniable.accounting.methods.sampling import refuse_shuffled
-from deniable.accounting.refusals import guarded
+from deniable.accounting.refusals import guard
 from deniable.accounting.renyi.convert import best, to_epsilon, to_log_delta
 from deniable.accounting.renyi.leaves import linear
-from deniable.accounting.renyi.tree import conditioned, curve
-from deniable.accounting.rounding import ceil_float, floor_float, up
+from deniable.accounting.renyi.tree import condition, curve
+from deniable.accounting.rounding import ceil_float, floor_float, round_up
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.loss import (
     POISSON,
@@ -48,7 +48,7 @@ from deniable.loss import (
 )
 
 
-@guarded
+@guard
 def rho(loss: Loss) -> float:
     """The least ρ known for `loss`, rounded up. Raises `Unaccountable` for losses that are not
     concentrated."""
@@ -67,13 +67,13 @@ def rho(loss: Loss) -> float:
         case DiscreteLaplaceNoise(scale):
             return _laplace(ceil_float(exact_epsilon(loss)), ceil_float(1 / exact(scale)))
         case _:
-            return _combined(loss)
+            return _combine(loss)
 
 
-@guarded
+@guard
 def epsilon(loss: Loss, delta: Number) -> float:
     """ε of ρ-zCDP at `delta`, at the best order (Canonne, Kamath, Steinke 2020), below ρ + 2√(ρ·ln 1/δ)."""
-    core, failure = conditioned(loss)
+    core, failure = condition(loss)
     total = rho(core)
     left = 0.0
     if failure < 1:
@@ -83,26 +83,26 @@ def epsilon(loss: Loss, delta: Number) -> float:
         if total == 0 and share(delta) >= failure:
             return 0.0
         return math.inf
-    bound = best(lambda at: total * at, lambda at, d: to_epsilon(at, d, left))
-    return max(0.0, up(bound))
+    bound = best(lambda order: total * order, lambda order, d: to_epsilon(order, d, left))
+    return max(0.0, round_up(bound))
 
 
-@guarded
+@guard
 def delta(loss: Loss, epsilon: float) -> float:
     """δ of ρ-zCDP at `epsilon`, at the best order."""
     if not (epsilon >= 0 and math.isfinite(epsilon)):
         raise InvalidParameter(f"Expected epsilon={epsilon} in [0, ∞).")
-    core, failure = conditioned(loss)
+    core, failure = condition(loss)
     total = rho(core)
     log_delta = -math.inf
     if total:
-        log_delta = best(lambda at: total * at, lambda at, d: to_log_delta(at, d, epsilon))
-    return min(1.0, up(ceil_float(failure) + math.exp(min(log_delta, 0.0))))
+        log_delta = best(lambda order: total * order, lambda order, d: to_log_delta(order, d, epsilon))
+    return min(1.0, round_up(ceil_float(failure) + math.exp(min(log_delta, 0.0))))
 
 
 def response(epsilon: float) -> float:
     """ε·tanh(ε/2): every ε-DP mechanism, attained by randomized response as α → 1."""
-    return up(epsilon * math.tanh(epsilon / 2))
+    return round_up(epsilon * math.tanh(epsilon / 2))
 
 
 def _options(loss: ResponseNoise) -> float:
@@ -116,11 +116,11 @@ def _options(loss: ResponseNoise) -> float:
     # The zeros are real where (k − 2)r ≤ c; a little inside, so that rounding cannot claim it.
     if loss.options - 2 <= 2 * math.exp(epsilon / 2) * (1 - 1e-9):
         lie = (1 - truth) / (loss.options - 1)
-        return min(up((truth - lie) * epsilon + 1e-16 * epsilon), response(epsilon))
+        return min(round_up((truth - lie) * epsilon + 1e-16 * epsilon), response(epsilon))
     orders = np.exp(0.002 * np.arange(1, 4000))
     # D at the upper order over the lower one of each step: one ratio of the grid.
     steepest = np.max(curve(loss, orders) / orders) * math.exp(0.002)
-    return min(up(max(float(steepest), epsilon / orders[-1])), response(epsilon))
+    return min(round_up(max(float(steepest), epsilon / orders[-1])), response(epsilon))
 
 
 def _laplace(epsilon: float, y: float) -> float:
@@ -131,15 +131,17 @@ def _laplace(epsilon: float, y: float) -> float:
         return response(epsilon)
     # 1 − y/sinh y is at most y²/6 and at most 1: for where sinh cancels or overflows.
     lattice = (math.sinh(y) - y) / math.sinh(y) if 1e-2 < y < 500 else min(y * y / 6, 1.0)
-    return min(up(epsilon + math.expm1(-epsilon) - math.expm1(-epsilon) * lattice, 1e-10), response(epsilon))
+    return min(
+        round_up(epsilon + math.expm1(-epsilon) - math.expm1(-epsilon) * lattice, 1e-10), response(epsilon)
+    )
 
 
-def _combined(loss: Loss) -> float:
+def _combine(loss: Loss) -> float:
     match loss:
         case Repeated(times, of):
-            return _above(times * rho(of))
+            return _round_up(times * rho(of))
         case Composed(parts):
-            return _above(math.fsum(rho(part) for part in parts))
+            return _round_up(math.fsum(rho(part) for part in parts))
         case Parallel(parts, replace):
             # A replaced unit touches two parts, or the largest twice: (√ρ₁ + √ρ₂)² at most, and 4ρ bounds
             # both.
@@ -158,14 +160,14 @@ def _combined(loss: Loss) -> float:
         case Grouped(size, of):
             inner = spread(size, of)
             if inner is None:
-                return _above(size * size * rho(of))
+                return _round_up(size * size * rho(of))
             return rho(inner)
         case _:
             raise Unaccountable(f"No ρ of zero-concentrated privacy is known for {loss}.")
 
 
-def _above(total: float) -> float:
+def _round_up(total: float) -> float:
     """`total` rounded up; nothing stays nothing."""
     if total:
-        return up(total)
+        return round_up(total)
     return 0.0

@@ -11,7 +11,7 @@ from deniable.accounting.numerical.lattice.search import delta_bounds, epsilon_b
 from deniable.accounting.numerical.lattice.sweep import profile_bounds
 from deniable.accounting.numerical.rounding import Array
 from deniable.accounting.numerical.terms import cases, lower_cases
-from deniable.accounting.refusals import guarded
+from deniable.accounting.refusals import guard
 from deniable.errors import InvalidParameter
 from deniable.guarantee import NONE_KNOWN, Bound
 from deniable.loss import Loss
@@ -19,7 +19,7 @@ from deniable.loss import Loss
 METHOD = "numerical"
 
 
-@guarded
+@guard
 def epsilon(loss: Loss, delta: float) -> Bound:
     """The least ε such that `loss` is (ε, δ)-DP, bracketed.
 
@@ -31,7 +31,7 @@ def epsilon(loss: Loss, delta: float) -> Bound:
     return _bound(lower_bound, upper)
 
 
-@guarded
+@guard
 def delta(loss: Loss, epsilon: float) -> Bound:
     """The least δ such that `loss` is (ε, δ)-DP, bracketed."""
     if not 0 <= epsilon < math.inf:
@@ -40,7 +40,7 @@ def delta(loss: Loss, epsilon: float) -> Bound:
     return _bound(lower_bound, upper)
 
 
-@guarded
+@guard
 def lower(loss: Loss, delta: float) -> float:
     """A certified lower bound on ε at δ, also for losses whose upper bound must come from another method.
 
@@ -51,7 +51,7 @@ def lower(loss: Loss, delta: float) -> float:
     return epsilon_bounds(lower_cases(loss), float(delta))[0]
 
 
-@guarded
+@guard
 def profile(loss: Loss, epsilons: Sequence[float] | Array) -> tuple[Array, Array]:
     """δ at many ε ≥ 0 from few compositions: arrays of certified lower and upper bounds."""
     points = np.asarray(epsilons, dtype=np.float64)

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache, reduce
 from itertools import chain
 
-from deniable.accounting.methods.relations import SilencedLot, as_added
+from deniable.accounting.methods.relations import SilencedLot, rewrite_silenced
 from deniable.accounting.methods.sampling import shuffled_refusal
 from deniable.accounting.numerical import leaves, samples
 from deniable.accounting.numerical.classes import coarse
@@ -89,7 +89,7 @@ class Step:
 def cases(loss: Loss) -> list[TermCase]:
     """All cases of `loss`; the bound is the largest over them. `Unaccountable` if a node
     has no dominating pair."""
-    loss = as_added(loss)
+    loss = rewrite_silenced(loss)
     if isinstance(loss, Parallel):
         return _parallel(loss)
     steps = flatten(loss)
@@ -116,7 +116,7 @@ def _cases(steps: Sequence[Step]) -> list[TermCase]:
 def lower_cases(loss: Loss) -> list[TermCase]:
     """Cases that some mechanism with this loss attains: a certified lower bound even
     where no upper one is known here."""
-    loss = as_added(loss)
+    loss = rewrite_silenced(loss)
     if isinstance(loss, Parallel):
         return [case for part in loss.parts for case in lower_cases(part)]
     steps = flatten(loss)

@@ -3,11 +3,11 @@ certificate."""
 
 from deniable.accounting.radius.certified_radius import (
     by_definition,
+    is_safe,
     lecture,
     overtaken,
     radii,
     radius,
-    safe,
 )
 
-__all__ = ["by_definition", "lecture", "overtaken", "radii", "radius", "safe"]
+__all__ = ["by_definition", "is_safe", "lecture", "overtaken", "radii", "radius"]

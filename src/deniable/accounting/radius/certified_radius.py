@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from deniable.accounting.meaning.hypotheses import ROUNDING, closed, misses
+from deniable.accounting.meaning.hypotheses import ROUNDING, has_closed_form, misses
 from deniable.accounting.methods.gaussian import hockey_stick
 from deniable.accounting.numerical.pairs.integer_gaussian import narrower
 from deniable.accounting.radius.input_noise import (
@@ -42,7 +42,7 @@ from deniable.accounting.radius.input_noise import (
     Uniform,
     stretch,
 )
-from deniable.accounting.refusals import guarded
+from deniable.accounting.refusals import guard
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Bound
 from deniable.loss import Loss, exact
@@ -61,7 +61,7 @@ _INWARD = 1 - 1e-11
 """What floating point may do to a closed form of a radius, several times over."""
 
 
-@guarded
+@guard
 def radius(loss_at: Callable[[float], Loss], p_a: float, p_b: float) -> Bound:
     """The largest R at which no class can overtake, bracketed.
 
@@ -73,7 +73,7 @@ def radius(loss_at: Callable[[float], Loss], p_a: float, p_b: float) -> Bound:
     if p_a <= p_b:
         return Bound(0.0, 0.0, CLOSED, CLOSED)
     width, method = _COARSE, PROFILE
-    if closed(loss_at(1.0)):
+    if has_closed_form(loss_at(1.0)):
         width, method = _FINE, CLOSED
 
     @cache
@@ -85,13 +85,13 @@ def radius(loss_at: Callable[[float], Loss], p_a: float, p_b: float) -> Bound:
     return Bound(low, max(low, high), method, method)
 
 
-@guarded
-def safe(loss: Loss, p_a: float, p_b: float) -> bool:
+@guard
+def is_safe(loss: Loss, p_a: float, p_b: float) -> bool:
     """Whether A certainly stays ahead at every neighbour under `loss`."""
     return _verdict(loss, p_a, p_b)[0]
 
 
-@guarded
+@guard
 def overtaken(loss: Loss, p_a: float, p_b: float) -> bool:
     """Whether some classifier with these probabilities certainly loses A's lead at a neighbour under
     `loss`."""
@@ -99,7 +99,7 @@ def overtaken(loss: Loss, p_a: float, p_b: float) -> bool:
 
 
 def _verdict(loss: Loss, p_a: float, p_b: float) -> tuple[bool, bool]:
-    """`safe` and `overtaken`; neither, where the two sides of the bracket do not tell."""
+    """`is_safe` and `overtaken`; neither, where the two sides of the bracket do not tell."""
     (a, b), (most_a, most_b) = misses(loss, [_complement(p_a), p_b])
     return bool(a > 1 - b), bool(most_a <= 1 - most_b)
 
@@ -122,7 +122,7 @@ def lecture(p_a: float, p_b: float) -> float:
     return math.inf
 
 
-@guarded
+@guard
 def by_definition(noise: InputNoise, p_a: float, p_b: float) -> float:
     """The radius by the definition of (ε, δ)-DP alone: p_a > e^(2ε)·p_b + (1 + e^ε)·δ at
     some ε (Lecuyer et al. 2019, Prop. 1).
@@ -145,12 +145,12 @@ def by_definition(noise: InputNoise, p_a: float, p_b: float) -> float:
             top = 40.0
             if p_b:
                 top = lecture(p_a, p_b)
-            return float(sigma) * _last(lambda mu: _defined(mu, top, p_a, p_b), 1e-6)[0]
+            return float(sigma) * _last(lambda mu: _is_safe_by_definition(mu, top, p_a, p_b), 1e-6)[0]
         case _:
             raise InvalidParameter(f"Expected Gaussian, Laplace or uniform noise, got {noise}.")
 
 
-def _defined(mu: float, top: float, p_a: float, p_b: float) -> bool:
+def _is_safe_by_definition(mu: float, top: float, p_a: float, p_b: float) -> bool:
     return any(
         p_a > math.exp(2 * e) * p_b + (1 + math.exp(e)) * hockey_stick(mu, float(e))
         for e in np.linspace(0, top, 80)
@@ -160,7 +160,7 @@ def _defined(mu: float, top: float, p_a: float, p_b: float) -> bool:
 # ---------------------------------------------------------------------------------------- many inputs at once
 
 
-@guarded
+@guard
 def radii(
     noise: InputNoise, p_a: ArrayLike, p_b: ArrayLike, norm: float | None = None, dimension: int | None = None
 ) -> Array:
@@ -185,7 +185,7 @@ def radii(
     return distances
 
 
-@guarded
+@guard
 def holds(
     noise: InputNoise,
     radius: float,
@@ -213,7 +213,7 @@ def holds(
             # No sample is large enough for a radius of so many times the noise.
             if p_a <= p_b or most > _BEYOND:
                 return False
-            return safe(noise.loss_at(radius, norm, dimension), p_a, p_b)
+            return is_safe(noise.loss_at(radius, norm, dimension), p_a, p_b)
 
 
 def _ratios(noise: InputNoise, reach: float) -> tuple[float, float]:
@@ -246,7 +246,7 @@ def _radii(
         case IntegerLaplace() | IntegerUniform() | Ablation() if factor == 1:
             return _by_level(noise, a, b)
         case _:
-            return _each(noise, a, b, norm, dimension)
+            return _radius_of_each(noise, a, b, norm, dimension)
 
 
 def _gaussian_reach(a: Array, b: Array) -> Array:
@@ -295,28 +295,32 @@ def _by_level(noise: InputNoise, a: Array, b: Array) -> Array:
         levels[left] = step
         if not len(left):
             return levels
-    levels[left] = _each(noise, a[left], b[left], None, None)
+    levels[left] = _radius_of_each(noise, a[left], b[left], None, None)
     return levels
 
 
-def _each(noise: InputNoise, a: Array, b: Array, norm: float | None, dimension: int | None) -> Array:
+def _radius_of_each(
+    noise: InputNoise, a: Array, b: Array, norm: float | None, dimension: int | None
+) -> Array:
     pairs, back = np.unique(np.stack([a, b], axis=1), axis=0, return_inverse=True)
-    single = [_single(noise, float(x), float(y), norm, dimension) for x, y in pairs]
+    single = [_radius_of_pair(noise, float(x), float(y), norm, dimension) for x, y in pairs]
     return np.asarray(single)[back.ravel()]
 
 
-def _single(noise: InputNoise, a: float, b: float, norm: float | None, dimension: int | None) -> float:
-    def at(r: float) -> bool:
-        return safe(noise.loss_at(r, norm, dimension), a, b)
+def _radius_of_pair(
+    noise: InputNoise, a: float, b: float, norm: float | None, dimension: int | None
+) -> float:
+    def holds_at(r: float) -> bool:
+        return is_safe(noise.loss_at(r, norm, dimension), a, b)
 
     if noise.level(1, norm) is None:
-        return _last(at, _COARSE)[0]
+        return _last(holds_at, _COARSE)[0]
     low, high = 0, 1
-    while at(noise.level(high, norm) or 0.0):
+    while holds_at(noise.level(high, norm) or 0.0):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        if at(noise.level(middle, norm) or 0.0):
+        if holds_at(noise.level(middle, norm) or 0.0):
             low = middle
         else:
             high = middle

@@ -27,7 +27,7 @@ from fractions import Fraction
 from numbers import Integral, Real
 from typing import ClassVar
 
-from deniable.accounting.rounding import up
+from deniable.accounting.rounding import round_up
 from deniable.errors import InvalidParameter
 from deniable.loss import (
     Approximate,
@@ -105,23 +105,23 @@ def widest_steps(noise: InputNoise) -> float:
             return 0.0
 
 
-def stretch(own: float, norm: float, dimension: int | None) -> Fraction:
-    """How far the unit ball of `norm` reaches in the norm `own`, rounded up."""
-    if (own == 0) != (norm == 0):
+def stretch(base: float, norm: float, dimension: int | None) -> Fraction:
+    """How far the unit ball of `norm` reaches in the norm `base`, rounded up."""
+    if (base == 0) != (norm == 0):
         raise InvalidParameter(
-            f"Expected norm={norm:g} to be the noise's own, {own:g}: ablated pixels protect against changed "
+            f"Expected norm={norm:g} to be the noise's own, {base:g}: ablated pixels protect against changed "
             "pixels (ℓ0), added noise against moved ones."
         )
-    if norm <= own:
+    if norm <= base:
         return Fraction(1)
     if dimension is None:
         raise InvalidParameter(
-            f"Expected a dimension: in the norm {norm:g} noise of the norm {own:g} depends on the number of "
+            f"Expected a dimension: in the norm {norm:g} noise of the norm {base:g} depends on the number of "
             "coordinates."
         )
     # Hölder: ‖x‖_own ≤ d^(1/own − 1/norm) · ‖x‖_norm for norm > own, with 1/∞ = 0.
-    share = 1 / own - 1 / norm
-    return Fraction(up(dimension**share))
+    share = 1 / base - 1 / norm
+    return Fraction(round_up(dimension**share))
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class IntegerGaussian(Node, InputNoise):
         if square == 0:
             return Composed(())
         root = math.isqrt(square)
-        sensitivity: Number = root if root * root == square else Fraction(up(math.sqrt(square)))
+        sensitivity: Number = root if root * root == square else Fraction(round_up(math.sqrt(square)))
         return DiscreteGaussianNoise(self.sigma, sensitivity)
 
     def __str__(self) -> str:
@@ -254,7 +254,7 @@ class IntegerUniform(Node, InputNoise):
     integer: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _whole(self, "width", 1)
+        _check_integer(self, "width", 1)
 
     @property
     def norm(self) -> float:
@@ -281,8 +281,8 @@ class Ablation(Node, InputNoise):
     integer: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _whole(self, "pixels", 1)
-        _whole(self, "keep", 1)
+        _check_integer(self, "pixels", 1)
+        _check_integer(self, "keep", 1)
         if self.keep > self.pixels:
             raise InvalidParameter(f"Expected keep={self.keep} of at most pixels={self.pixels}.")
 
@@ -345,7 +345,7 @@ def _positive(node: Node, name: str) -> None:
         object.__setattr__(node, name, int(value) if isinstance(value, Integral) else float(value))
 
 
-def _whole(node: Node, name: str, least: int) -> None:
+def _check_integer(node: Node, name: str, least: int) -> None:
     value = getattr(node, name)
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InvalidParameter(

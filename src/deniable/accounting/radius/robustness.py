@@ -19,7 +19,7 @@ from deniable._version import VERSION
 from deniable.accounting.radius.certified_radius import holds, radii
 from deniable.accounting.radius.input_noise import NORMS, WIDEST, InputNoise, widest_steps
 from deniable.accounting.radius.votes import Looks, bounds
-from deniable.accounting.refusals import guarded
+from deniable.accounting.refusals import guard
 from deniable.errors import DeniableError, InvalidCertificate, InvalidParameter
 from deniable.loss import Node
 from deniable.units import Unit
@@ -126,7 +126,7 @@ class RadiusCertificate:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """The sentences that the reader must grant."""
-        return tuple(_assumed(self))
+        return tuple(_claim_assumptions(self))
 
     def to_dict(self) -> dict[str, Any]:
         fields = self._fields()
@@ -203,7 +203,7 @@ def certify_radius(
 ) -> RadiusCertificate:
     """The certificate of these votes; the radius is rounded down to six digits so that
     every machine confirms it."""
-    radius = _down(votes.radius(noise, norm, dimension))
+    radius = _round_down(votes.radius(noise, norm, dimension))
     if radius == 0:
         raise InvalidParameter("These votes certify no radius: there is nothing to write a certificate of.")
     return RadiusCertificate(noise, norm, radius, dimension, votes, evaluation, digest)
@@ -228,7 +228,7 @@ def verify_radius(certificate: RadiusCertificate) -> float:
     return claim.radius
 
 
-@guarded
+@guard
 def _confirm(claim: RadiusCertificate) -> bool:
     if widest_steps(claim.noise) > WIDEST:
         raise InvalidParameter(
@@ -257,7 +257,7 @@ _KEPT_APART: dict[Isolation, tuple[str, ...]] = {
 }
 
 
-def _assumed(claim: RadiusCertificate) -> list[str]:
+def _claim_assumptions(claim: RadiusCertificate) -> list[str]:
     alpha, looks = claim.votes.looks.alpha, len(claim.votes.looks.sizes)
     when = "once"
     if looks != 1:
@@ -290,17 +290,17 @@ def _read(value: Mapping[str, Any]) -> RadiusCertificate:
     noise = Node.from_dict(value["noise"])
     if not isinstance(noise, InputNoise):
         raise InvalidParameter(f"Expected the noise of an input, got {type(noise).__name__}.")
-    looks = Looks(tuple(_whole(size) for size in value["looks"]), _number(value["alpha"]))
+    looks = Looks(tuple(_check_integer(size) for size in value["looks"]), _number(value["alpha"]))
     votes = Votes(
-        _whole(value["label"]),
-        tuple(_whole(count) for count in value["choosing"]),
-        tuple(_whole(count) for count in value["counts"]),
+        _check_integer(value["label"]),
+        tuple(_check_integer(count) for count in value["choosing"]),
+        tuple(_check_integer(count) for count in value["counts"]),
         looks,
         _flag(value["runner_up"]),
     )
     evaluation = Evaluation(
         str(value["model"]),
-        _whole(value["batch"]),
+        _check_integer(value["batch"]),
         _flag(value["fixed"]),
         _flag(value["bank"]),
         _number(value["scale"]),
@@ -310,7 +310,7 @@ def _read(value: Mapping[str, Any]) -> RadiusCertificate:
         noise,
         NORMS[value["norm"]],
         _number(value["radius"]),
-        _whole(value["dimension"]),
+        _check_integer(value["dimension"]),
         votes,
         evaluation,
         str(value["input"]),
@@ -324,7 +324,7 @@ def _isolation(value: Mapping[str, Any]) -> Isolation:
     return Isolation(value["isolation"])
 
 
-def _whole(value: object) -> int:
+def _check_integer(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise InvalidParameter(f"Expected a whole number of at least 0, got {value!r}.")
     return value
@@ -346,7 +346,7 @@ def _name(norm: float) -> str:
     return next(name for name, p in NORMS.items() if p == norm)
 
 
-def _down(radius: float) -> float:
+def _round_down(radius: float) -> float:
     if radius:
         return float(Context(prec=6, rounding=ROUND_FLOOR).create_decimal(Decimal(radius)))
     return 0.0

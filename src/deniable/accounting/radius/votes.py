@@ -56,7 +56,7 @@ class Looks:
         return self.alpha / len(self.sizes) * (1 - 2.0**-52)
 
     @property
-    def most(self) -> int:
+    def sample_size(self) -> int:
         """The size of the whole sample."""
         return self.sizes[-1]
 
@@ -80,7 +80,7 @@ def bounds(
         p_a = proportion.lower(own, trials, alpha)
         return p_a, np.nextafter(1 - p_a, 2)
     p_a = proportion.lower(own, trials, alpha / 2)
-    p_b = proportion.upper(_most_of_others(votes, labels), trials, alpha / 2)
+    p_b = proportion.upper(_runner_up(votes, labels), trials, alpha / 2)
     return p_a, np.minimum(p_b, np.nextafter(1 - p_a, 2))
 
 
@@ -97,7 +97,7 @@ def hopes(
         return p_a, np.maximum(1 - p_a, 0.0)
     p_a = proportion.upper(own, trials, alpha / 2)
     # Here the class is chosen by its count, so every class shares the level.
-    p_b = proportion.lower(_most_of_others(votes, labels), trials, alpha / (2 * (votes.shape[1] - 1)))
+    p_b = proportion.lower(_runner_up(votes, labels), trials, alpha / (2 * (votes.shape[1] - 1)))
     return p_a, p_b
 
 
@@ -126,7 +126,7 @@ def _votes(counts: ArrayLike, label: ArrayLike) -> tuple[Integers, Integers]:
     return votes, labels
 
 
-def _most_of_others(votes: Integers, labels: Integers) -> Integers:
+def _runner_up(votes: Integers, labels: Integers) -> Integers:
     others = votes.copy()
     np.put_along_axis(others, labels[:, None], -1, axis=1)
     return np.asarray(others.max(axis=1))

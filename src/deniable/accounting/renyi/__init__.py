@@ -11,6 +11,6 @@ directions, at real orders above 1. `epsilon` and `delta` convert with the best 
 """
 
 from deniable.accounting.renyi.convert import delta, epsilon
-from deniable.accounting.renyi.tree import conditioned, curve, divergence
+from deniable.accounting.renyi.tree import condition, curve, divergence
 
-__all__ = ["conditioned", "curve", "delta", "divergence", "epsilon"]
+__all__ = ["condition", "curve", "delta", "divergence", "epsilon"]

@@ -15,10 +15,10 @@ from collections.abc import Callable
 import numpy as np
 
 from deniable.accounting.methods.pure import exact_epsilon, share
-from deniable.accounting.refusals import guarded
+from deniable.accounting.refusals import guard
 from deniable.accounting.renyi.kernel import Array
-from deniable.accounting.renyi.tree import conditioned, curve
-from deniable.accounting.rounding import ULP, ceil_float, floor_float, up
+from deniable.accounting.renyi.tree import condition, curve
+from deniable.accounting.rounding import ULP, ceil_float, floor_float, round_up
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.loss import Loss, Number
 
@@ -29,11 +29,11 @@ _WHOLE = 64
 less than a relative 1e-4."""
 
 
-@guarded
+@guard
 def epsilon(loss: Loss, delta: Number) -> float:
     """The least ε at `delta` that any Rényi order gives; the δ's of Approximate parts
     are taken from `delta`."""
-    core, failure = conditioned(loss)
+    core, failure = condition(loss)
     left = 0.0
     if failure < 1:
         left = floor_float((share(delta) - failure) / (1 - failure))
@@ -41,20 +41,20 @@ def epsilon(loss: Loss, delta: Number) -> float:
         if share(delta) >= failure:
             return _pure(core)
         return math.inf
-    bound = best(lambda at: curve(core, at), lambda at, d: to_epsilon(at, d, left))
-    return max(0.0, min(up(bound), _pure(core)))
+    bound = best(lambda order: curve(core, order), lambda order, d: to_epsilon(order, d, left))
+    return max(0.0, min(round_up(bound), _pure(core)))
 
 
-@guarded
+@guard
 def delta(loss: Loss, epsilon: float) -> float:
     """The least δ at `epsilon` that any Rényi order gives."""
     if not (epsilon >= 0 and math.isfinite(epsilon)):
         raise InvalidParameter(f"Expected epsilon={epsilon} in [0, ∞).")
-    core, failure = conditioned(loss)
+    core, failure = condition(loss)
     if _pure(core) <= epsilon:
         return ceil_float(failure)
-    log_delta = best(lambda at: curve(core, at), lambda at, d: to_log_delta(at, d, epsilon))
-    return min(1.0, up(ceil_float(failure) + math.exp(min(log_delta, 0.0))))
+    log_delta = best(lambda order: curve(core, order), lambda order, d: to_log_delta(order, d, epsilon))
+    return min(1.0, round_up(ceil_float(failure) + math.exp(min(log_delta, 0.0))))
 
 
 def to_epsilon(orders: Array, divergences: Array, delta: float) -> Array:

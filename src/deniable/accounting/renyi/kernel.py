@@ -86,7 +86,7 @@ def of_atoms(logratio: Array, log_weight: Array, orders: Array) -> Array:
     return from_log_excess(logsumexp(terms), orders)
 
 
-def mixed(rate: float, logratio: Array) -> Array:
+def mix_ratios(rate: float, logratio: Array) -> Array:
     """ln(1 − q + q·e^λ): the log ratio of (1 − q)Q + qP to Q."""
     if rate == 1:
         return logratio
@@ -137,7 +137,7 @@ def _step(rate: float, sigma: float) -> tuple[float, float]:
 def _trapezoid(rate: float, sigma: float, orders: Array, step: float, exponent: float, count: int) -> Array:
     # The nodes begin at −12, where φ is 1e-32; what lies before them is `left`, below.
     t: Array = -12 + step * np.arange(count + 1, dtype=np.float64)
-    logratio = mixed(rate, t / sigma - 1 / (2 * sigma * sigma))
+    logratio = mix_ratios(rate, t / sigma - 1 / (2 * sigma * sigma))
     constant = math.log(step) - 0.5 * math.log(2 * math.pi)
     log_weight = constant - t * t / 2
     column = orders[:, None]
@@ -157,23 +157,23 @@ def _trapezoid(rate: float, sigma: float, orders: Array, step: float, exponent: 
 # --------------------------------------------------------------------------------------------- integer orders
 
 
-def binomial_excess(rate: float, log_moments: Array, order: int, *, without: bool = False) -> float:
+def binomial_excess(rate: float, log_moments: Array, order: int, *, is_without: bool = False) -> float:
     """ln Σ_{k≥2} C(n,k)·q^k·(1−q)^{n−k}·(M_k − 1), where M_k = E_Q[L^k] (M_0 = M_1 = 1):
     the excess of E_Q[(1−q+qL)^n].
 
-    `log_moments[k]` bounds ln M_k. With `without=True` the terms are C(n,k)·q^k·M_k
+    `log_moments[k]` bounds ln M_k. With `is_without=True` the terms are C(n,k)·q^k·M_k
     instead, as in sampling without replacement (Wang, Balle, Kasiviswanathan 2019,
     Theorem 9; the caller passes its coefficients inside M_k).
     """
     k = np.arange(2, order + 1)
     lgamma = _log_factorials(1 << order.bit_length())
     choose = lgamma[order] - lgamma[k] - lgamma[order - k]
-    others = np.zeros(len(k)) if without or rate == 1 else (order - k) * math.log1p(-rate)
-    if rate == 1 and not without:
+    others = np.zeros(len(k)) if is_without or rate == 1 else (order - k) * math.log1p(-rate)
+    if rate == 1 and not is_without:
         others = np.where(k == order, 0.0, -np.inf)
     moments = log_moments[2 : order + 1]
     gain = moments
-    if not without:
+    if not is_without:
         gain = log_expm1(moments)
     size = (
         3 * lgamma[order]
@@ -191,9 +191,9 @@ def _log_factorials(count: int) -> Array:
     return table
 
 
-def interpolated(orders: Array, at: Array, divergences: Array) -> Array:
+def interpolate(orders: Array, grid: Array, divergences: Array) -> Array:
     """(α − 1)·D_α is convex in α and 0 at α = 1, so the line between two orders lies
     above it; ∞ beyond the last."""
-    nodes, moments = np.concatenate([[1.0], at]), np.concatenate([[0.0], divergences * (at - 1)])
+    nodes, moments = np.concatenate([[1.0], grid]), np.concatenate([[0.0], divergences * (grid - 1)])
     line: Array = np.interp(orders, nodes, moments, right=math.inf)
     return line / (orders - 1) * (1 + 8 * ULP)

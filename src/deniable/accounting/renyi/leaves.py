@@ -9,7 +9,7 @@ import numpy as np
 
 from deniable.accounting.methods.pure import exact_epsilon
 from deniable.accounting.renyi.kernel import Array, from_log_excess, log_h, of_atoms
-from deniable.accounting.rounding import ULP, ceil_float, up
+from deniable.accounting.rounding import ULP, ceil_float, round_up
 from deniable.loss import (
     BoundedRange,
     DiscreteGaussianNoise,
@@ -46,14 +46,14 @@ def leaf(loss: Loss, orders: Array) -> Array | None:
         return np.full(len(orders), ceil_float(exact(loss.epsilon)))
     match loss:
         case IntegerGaussianSum():
-            return summed(loss, orders)
+            return sum_curve(loss, orders)
         case LaplaceNoise():
             return laplace(ceil_float(exact_epsilon(loss)), orders)
         case DiscreteLaplaceNoise(scale, sensitivity) if (
             sensitivity > CELLS or exact(scale) * sensitivity > LONG
         ):
             return np.minimum(
-                laplace(smoothed(exact(scale), sensitivity), orders), ceil_float(exact_epsilon(loss))
+                laplace(smooth_epsilon(exact(scale), sensitivity), orders), ceil_float(exact_epsilon(loss))
             )
         case BoundedRange():
             return bounded_range(ceil_float(exact_epsilon(loss)), orders)
@@ -81,7 +81,7 @@ def linear(loss: Loss) -> Fraction | None:
             return None
 
 
-def summed(loss: IntegerGaussianSum, orders: Array) -> Array:
+def sum_curve(loss: IntegerGaussianSum, orders: Array) -> Array:
     """The integer Gaussian of the sum's variance; laws within e^±t of it change
     ∫P^α·Q^(1−α) by at most e^((2α−1)t)."""
     slope = exact(loss.sensitivity) ** 2 / (2 * loss.parties * exact(loss.sigma) ** 2)
@@ -97,7 +97,7 @@ def laplace(epsilon: float, orders: Array) -> Array:
     return np.minimum(from_log_excess(terms - np.log(2 * orders - 1) + slack, orders), epsilon)
 
 
-def smoothed(scale: Fraction, sensitivity: int) -> float:
+def smooth_epsilon(scale: Fraction, sensitivity: int) -> float:
     """The ε of continuous Laplace noise that dominates integer noise: n/s + 2·ln cosh(1/2s).
 
     The curve of integer noise joins points of 1 − e^{(y−ε)/2} a width w = 2/s apart by chords in e^y, which
@@ -105,7 +105,9 @@ def smoothed(scale: Fraction, sensitivity: int) -> float:
     exceeds it by that everywhere.
     """
     half = float(1 / (2 * scale))
-    return up(ceil_float(sensitivity / scale) + (2 * math.log(math.cosh(half)) if half < 300 else 2 * half))
+    return round_up(
+        ceil_float(sensitivity / scale) + (2 * math.log(math.cosh(half)) if half < 300 else 2 * half)
+    )
 
 
 def bounded_range(epsilon: float, orders: Array) -> Array:
@@ -176,10 +178,10 @@ def lattice(scale: Fraction, sensitivity: int) -> Atoms:
     ratio = (2 * outcomes - sensitivity) * inverse
     log_mass = -outcomes * inverse + math.log(math.tanh(inverse / 2))  # Q(x) = tanh(1/2s)·e^{−x/s}
     log_mass[[0, -1]] = np.array([0.0, -sensitivity * inverse]) - math.log1p(math.exp(-inverse))
-    return ratio, np.logaddexp(log_mass, _shared(outcomes, inverse))
+    return ratio, np.logaddexp(log_mass, _share_masses(outcomes, inverse))
 
 
-def _shared(kept: Array, inverse: float) -> Array:
+def _share_masses(outcomes: Array, inverse: float) -> Array:
     """ln of the Q mass that each kept outcome receives from the outcomes dropped on either side of it.
 
     Between x and x + m the dropped outcome x + j has Q mass c·e^{−(x+j)y} and, relative to x,
@@ -187,11 +189,11 @@ def _shared(kept: Array, inverse: float) -> Array:
     it goes up. The sum over j is e^{−xy}·2·sinh(my/2)·sinh((m−1)y/2)/(cosh(y/2)·(e^{2my} −
     1)), and e^{my} times as much goes down: nothing cancels.
     """
-    low, m = kept[:-1], np.diff(kept)
+    low, m = outcomes[:-1], np.diff(outcomes)
     with np.errstate(divide="ignore"):
         sums = np.log(2 * np.sinh(m * inverse / 2) * np.sinh((m - 1) * inverse / 2))
     rises = sums - math.log(math.cosh(inverse / 2)) - np.log(np.expm1(2 * m * inverse)) - low * inverse
-    result = np.full(len(kept), -np.inf)
+    result = np.full(len(outcomes), -np.inf)
     result[1:] = rises
     result[:-1] = np.logaddexp(result[:-1], rises + m * inverse)
     return result

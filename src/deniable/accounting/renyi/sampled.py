@@ -10,11 +10,11 @@ Theorem 11; Rényi divergences grow with the hockey-stick curve). Two directions
   proof is pointwise). In general E_Q[(1 − q + qL)^{1−α}] ≤ 1 + ((1−q)^{1−α} − 1 − (α−1)q)·(e^{D₂} − 1), by
   the same argument with 1 − α for α.
 
-Between whole orders: the line, see `kernel.interpolated`. Without replacement under add/remove: the sample of
+Between whole orders: the line, see `kernel.interpolate`. Without replacement under add/remove: the sample of
 D + x holds x with probability q and is then a sample of D with one record replaced, so the same holds with
 `of` stated for replacing. Without replacement, one record replaced: Wang, Balle, Kasiviswanathan 2019,
-Theorem 9. Poisson, one record replaced: two neighbours under add/remove (`tree.chained`). Always, no sample
-reveals more than the mechanism on all of it (quasi-convexity).
+Theorem 9. Poisson, one record replaced: two neighbours under add/remove (`tree.chain_curve`). Always, no
+sample reveals more than the mechanism on all of it (quasi-convexity).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from collections.abc import Callable
 import numpy as np
 
 from deniable.accounting.renyi import kernel
-from deniable.accounting.renyi.kernel import Array, binomial_excess, from_log_excess, interpolated
+from deniable.accounting.renyi.kernel import Array, binomial_excess, from_log_excess, interpolate
 from deniable.accounting.renyi.leaves import atoms
 from deniable.accounting.rounding import ULP
 from deniable.loss import (
@@ -48,19 +48,19 @@ LONGEST = 1 << 15
 LONGEST_GENERAL = 512
 
 
-def added(rate: float, of: Loss, of_curve: Curve, orders: Array) -> Array:
-    """Add/remove: the larger direction, for a loss `of` whose own curve is `of_curve`."""
+def added_curve(rate: float, inner: Loss, of_curve: Curve, orders: Array) -> Array:
+    """Add/remove: the larger direction, for a loss `inner` whose own curve is `of_curve`."""
     if rate == 1:
         return of_curve(orders)
-    sigma, pair = merged(of), atoms(of)
+    sigma, pair = merge_gaussians(inner), atoms(inner)
     if sigma is not None:
         return gaussian(rate, sigma, orders)
     if pair is not None:
-        return kernel.of_atoms(kernel.mixed(rate, pair[0]), pair[1], orders)
-    return _general(rate, of_curve, orders, both=not symmetric(of))
+        return kernel.of_atoms(kernel.mix_ratios(rate, pair[0]), pair[1], orders)
+    return _general(rate, of_curve, orders, both_directions=not symmetric(inner))
 
 
-def merged(loss: Loss) -> float | None:
+def merge_gaussians(loss: Loss) -> float | None:
     """The one multiplier (Σσᵢ⁻²)^−½ of Gaussian releases that share a sample; None if there is other
     noise."""
     precision = _precision(loss)
@@ -127,33 +127,33 @@ def _fractional(rate: float, sigma: float, orders: Array) -> Array:
     result = kernel.sampled_gaussian(rate, sigma, orders)
     long = np.isinf(result) & (orders < LONGEST)
     if np.any(long):
-        result[long] = _between(rate, sigma, orders[long])
+        result[long] = _interpolate_orders(rate, sigma, orders[long])
     return result
 
 
-def _general(rate: float, of_curve: Curve, orders: Array, *, both: bool) -> Array:
+def _general(rate: float, of_curve: Curve, orders: Array, *, both_directions: bool) -> Array:
     integers, log_moments = _moments(of_curve, orders)
     second = log_moments[2]
     excess = np.array([binomial_excess(rate, log_moments, int(n)) for n in integers])
-    if both:
+    if both_directions:
         excess = np.maximum(excess, _reverse(rate, second, integers))
-    divergences = interpolated(orders, integers, from_log_excess(excess, integers))
+    divergences = interpolate(orders, integers, from_log_excess(excess, integers))
     low = orders < 2
     start = _curvature(rate, orders[low]) + _log_chi(second)
-    if both:
+    if both_directions:
         start = np.maximum(start, _reverse(rate, second, orders[low]))
     divergences[low] = np.minimum(divergences[low], from_log_excess(start, orders[low]))
     return np.minimum(divergences, of_curve(orders))
 
 
-def replaced_without(rate: float, of_curve: Curve, orders: Array) -> Array:
-    """Without replacement, one record replaced, in terms of `of` under the same relation."""
+def replaced_curve(rate: float, of_curve: Curve, orders: Array) -> Array:
+    """The curve without replacement, one record replaced, in terms of `of` under the same relation."""
     integers, log_moments = _moments(of_curve, orders)
     second = log_moments[2]
     log_moments = log_moments + math.log(2)
     log_moments[2] = min(math.log(4) + _log_chi(second), math.log(2) + second)
-    excess = np.array([binomial_excess(rate, log_moments, int(n), without=True) for n in integers])
-    return np.minimum(interpolated(orders, integers, from_log_excess(excess, integers)), of_curve(orders))
+    excess = np.array([binomial_excess(rate, log_moments, int(n), is_without=True) for n in integers])
+    return np.minimum(interpolate(orders, integers, from_log_excess(excess, integers)), of_curve(orders))
 
 
 def _moments(of_curve: Curve, orders: Array) -> tuple[Array, Array]:
@@ -188,7 +188,7 @@ def _log_chi(second: float) -> float:
     return float(kernel.log_expm1(np.array(second))) + 8 * ULP * (4 + abs(second))
 
 
-def _between(rate: float, sigma: float, orders: Array) -> Array:
+def _interpolate_orders(rate: float, sigma: float, orders: Array) -> Array:
     """The line between the whole orders next to each one: for orders whose quadrature would be too long."""
     low = np.maximum(np.floor(orders), 1.0)
     ends = [np.where(n > 1, gaussian(rate, sigma, np.maximum(n, 2.0)) * (n - 1), 0.0) for n in (low, low + 1)]

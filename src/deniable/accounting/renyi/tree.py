@@ -12,14 +12,14 @@ import numpy as np
 
 from deniable.accounting.methods.grouping import spread
 from deniable.accounting.methods.pure import exact_epsilon
-from deniable.accounting.methods.relations import as_added
+from deniable.accounting.methods.relations import rewrite_silenced
 from deniable.accounting.methods.sampling import has_sample, refuse_shuffled
-from deniable.accounting.refusals import check_time, guarded
+from deniable.accounting.refusals import check_time, guard
 from deniable.accounting.renyi import sampled
 from deniable.accounting.renyi.kernel import Array
 from deniable.accounting.renyi.leaves import HUGE, leaf
 from deniable.accounting.rounding import ULP, ceil_float, least_above
-from deniable.accounting.runs.selection import selected
+from deniable.accounting.runs.selection import select_curve
 from deniable.errors import InvalidParameter, Unaccountable
 from deniable.loss import (
     POISSON,
@@ -47,46 +47,46 @@ def divergence(loss: Loss, order: float) -> float:
     return float(curve(loss, [order])[0])
 
 
-@guarded
+@guard
 def curve(loss: Loss, orders: Iterable[float]) -> Array:
     """Upper bounds on the Rényi divergence at each order, the larger of both directions.
 
-    Raises `Unaccountable` where a node has none; of an Approximate node, see `conditioned`.
+    Raises `Unaccountable` where a node has none; of an Approximate node, see `condition`.
     """
     array = np.asarray(list(orders), dtype=np.float64)
     if array.ndim != 1 or not np.all((array > 1) & np.isfinite(array)):
         raise InvalidParameter("Expected Rényi orders in (1, ∞).")
     # Each leaf states its own margin; this one covers products and sums along the tree.
-    return _curve(as_added(loss), array) * (1 + 1e-12)
+    return _curve(rewrite_silenced(loss), array) * (1 + 1e-12)
 
 
-def conditioned(loss: Loss) -> tuple[Loss, Fraction]:
+def condition(loss: Loss) -> tuple[Loss, Fraction]:
     """`loss` on the event that no Approximate part fails, and the probability that one does.
 
     (ε, δ)-DP answers are, with probability 1 − δ on both sides, those of an ε-DP mechanism (Kairouz, Oh,
     Viswanath 2015, Theorem 3.3 with Blackwell's theorem). Failures add along a composition. On a Poisson
     sample a failure also needs the unit's coin: with P = (1−δ)P₁ + δP₂ and Q alike, (1−q)Q + qP and Q fail
     with qδ, and the rest is a mixture of Q₂ against itself and of (1−q)Q₁ + qP₁ against Q₁; so δ becomes qδ.
-    A group of k fails as in `pure.grouped`.
+    A group of k fails as in `pure.group_pair`.
     """
     match loss:
         case Approximate(epsilon, delta):
             return Pure(epsilon), exact(delta)
         case Repeated(times, of):
-            inner, delta = conditioned(of)
+            inner, delta = condition(of)
             return Repeated(times, inner), min(times * delta, Fraction(1))
         case Composed(parts):
-            pairs = [conditioned(part) for part in parts]
+            pairs = [condition(part) for part in parts]
             total = sum((delta for _, delta in pairs), Fraction(0))
             return Composed(tuple(part for part, _ in pairs)), min(total, Fraction(1))
         case Parallel(parts, replace) if not replace:
-            pairs = [conditioned(part) for part in parts]
+            pairs = [condition(part) for part in parts]
             return Parallel(tuple(part for part, _ in pairs)), max(delta for _, delta in pairs)
         case Sampled(rate, of, scheme, replace) if scheme is POISSON and not replace:
-            inner, delta = conditioned(of)
+            inner, delta = condition(of)
             return Sampled(rate, inner), exact(rate) * delta
         case Grouped(size, of) if (inner_loss := spread(size, of)) is not None:
-            core, delta = conditioned(inner_loss)
+            core, delta = condition(inner_loss)
             if delta:
                 return (core, delta)
             return (loss, delta)
@@ -110,7 +110,7 @@ def _curve(loss: Loss, orders: Array) -> Array:
         case Shuffled(_, of):  # mixing the reports is post-processing
             return _curve(of, orders)
         case Sampled() | Grouped() | Selected():
-            return _cached(loss, tuple(orders))
+            return _cached_curve(loss, tuple(orders))
         case _:
             divergences = leaf(loss, orders)
             if divergences is None:
@@ -119,18 +119,18 @@ def _curve(loss: Loss, orders: Array) -> Array:
 
 
 @lru_cache(maxsize=512)
-def _cached(loss: Loss, orders: tuple[float, ...]) -> Array:
-    result = _combined(loss, np.array(orders))
+def _cached_curve(loss: Loss, orders: tuple[float, ...]) -> Array:
+    result = _combine(loss, np.array(orders))
     result.flags.writeable = False
     return result
 
 
 @lru_cache(maxsize=128)
-def _remembered(loss: Loss, orders: tuple[float, ...]) -> Array:
+def _remembered_curve(loss: Loss, orders: tuple[float, ...]) -> Array:
     return _curve(loss, np.array(orders))
 
 
-def _combined(loss: Loss, orders: Array) -> Array:
+def _combine(loss: Loss, orders: Array) -> Array:
     check_time()
     match loss:
         case Grouped(size, Sampled(rate, of, scheme, True)) if (
@@ -138,39 +138,45 @@ def _combined(loss: Loss, orders: Array) -> Array:
         ):
             # Each replaced record is one that leaves and one that enters: one chain of all of these, rather
             # than a chain of chains, which would look at every split of each.
-            chain = chained(2 * size, Sampled(rate, of), orders)
+            chain = chain_curve(2 * size, Sampled(rate, of), orders)
             return np.minimum(chain, _curve(Grouped(2 * size, of), orders))
         case Grouped(size, of):
             inner = spread(size, of)
             if inner is None:
-                return chained(size, of, orders)
+                return chain_curve(size, of, orders)
             # Where noise is only moved, a chain cannot do better; for a small group on a sample it may.
             bound = _curve(inner, orders)
             if size <= 8 and has_sample(of):
-                return np.minimum(bound, chained(size, of, orders))
+                return np.minimum(bound, chain_curve(size, of, orders))
             return bound
         case Sampled(rate, of):
             of = spread(1, of) or of  # groups inside the sample become noise that is moved further
-            return np.minimum(_sampled(loss, ceil_float(exact(rate)), of, orders), _ceiling(loss, orders))
+            return np.minimum(
+                _sample_curve(loss, ceil_float(exact(rate)), of, orders), _ceiling(loss, orders)
+            )
         case Selected(of, runs):
-            return selected(lambda at: _remembered(of, tuple(at)), _pure_epsilon(of), runs, orders)
+            return select_curve(
+                lambda order: _remembered_curve(of, tuple(order)), _pure_epsilon(of), runs, orders
+            )
         case _:
             raise Unaccountable(_no_curve(loss))
 
 
-def _sampled(loss: Sampled, rate: float, of: Loss, orders: Array) -> Array:
+def _sample_curve(loss: Sampled, rate: float, inner: Loss, orders: Array) -> Array:
     refuse_shuffled(loss)
-    second = _curve(of, np.array([2.0]))[0]
+    second = _curve(inner, np.array([2.0]))[0]
     if second == 0 or second > HUGE:  # nothing is revealed, or too much for a sample to help
-        return _curve(Grouped(2, of) if loss.replace and loss.scheme is POISSON else of, orders)
+        return _curve(Grouped(2, inner) if loss.replace and loss.scheme is POISSON else inner, orders)
     if not loss.replace:
-        return sampled.added(rate, of, lambda at: _remembered(of, tuple(at)), orders)
+        return sampled.added_curve(rate, inner, lambda order: _remembered_curve(inner, tuple(order)), orders)
     if loss.scheme is POISSON:
-        return np.minimum(chained(2, Sampled(loss.rate, of), orders), _curve(Grouped(2, of), orders))
-    return sampled.replaced_without(rate, lambda at: _remembered(of, tuple(at)), orders)
+        return np.minimum(
+            chain_curve(2, Sampled(loss.rate, inner), orders), _curve(Grouped(2, inner), orders)
+        )
+    return sampled.replaced_curve(rate, lambda order: _remembered_curve(inner, tuple(order)), orders)
 
 
-def chained(size: int, loss: Loss, orders: Array) -> Array:
+def chain_curve(size: int, loss: Loss, orders: Array) -> Array:
     """A chain of `size` neighbours, halved again and again.
 
     D_α(P‖R) ≤ (α − 1/p)/(α − 1)·D_{pα}(P‖Q) + D_{p′(α−1/p)}(Q‖R), 1/p + 1/p′ = 1 (Mironov 2017, Proposition
@@ -182,15 +188,15 @@ def chained(size: int, loss: Loss, orders: Array) -> Array:
         raise Unaccountable(
             f"No Rényi divergence is known for a group of {size} (above {_LONGEST_CHAIN}) of {loss}."
         )
-    return least_above(lambda at: _halved(size, loss, at), orders, _NEAR_ONE)
+    return least_above(lambda order: _halve_chain(size, loss, order), orders, _NEAR_ONE)
 
 
-def _halved(size: int, loss: Loss, orders: Array) -> Array:
+def _halve_chain(size: int, loss: Loss, orders: Array) -> Array:
     half, bounds = size // 2, []
     for p in _SPLITS if size == 2 else (2.0,):
         tail = orders - 1 / p
-        far = chained(size - half, loss, p * orders)
-        near = chained(half, loss, p / (p - 1) * tail)
+        far = chain_curve(size - half, loss, p * orders)
+        near = chain_curve(half, loss, p / (p - 1) * tail)
         bounds.append(tail / (orders - 1) * far + near)
     least: Array = np.min(bounds, axis=0)
     return least * (1 + 16 * ULP)

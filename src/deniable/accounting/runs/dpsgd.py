@@ -92,13 +92,13 @@ def _relation(
     exchange = GaussianNoise(exact(noise) / 2)
     match lots:
         case LotSampling.POISSON if cap is not None:
-            return _stated(CappedSample(rate, cap, n, once) * steps, relation, lots)
+            return _state_relation(CappedSample(rate, cap, n, once) * steps, relation, lots)
         case LotSampling.POISSON if relation is Relation.REPLACED:
             return Sampled(rate, once, POISSON, replace=True) * steps
         case LotSampling.POISSON:
-            return _stated(once.sampled(rate) * steps, relation, lots)
+            return _state_relation(once.sampled(rate) * steps, relation, lots)
         case LotSampling.ALLOCATION:
-            return _stated(Allocated(-(-n // lot), once) * _passes(lot, n, steps), relation, lots)
+            return _state_relation(Allocated(-(-n // lot), once) * _passes(lot, n, steps), relation, lots)
         case LotSampling.WITHOUT_REPLACEMENT if relation is not Relation.SILENCED:
             return Sampled(rate, exchange, WITHOUT_REPLACEMENT, relation is Relation.REPLACED) * steps
         case LotSampling.WITH_REPLACEMENT if relation is Relation.REPLACED:
@@ -109,7 +109,7 @@ def _relation(
             raise _refusal(lots, relation)
 
 
-def _stated(loss: Loss, relation: Relation, lots: LotSampling) -> Loss:
+def _state_relation(loss: Loss, relation: Relation, lots: LotSampling) -> Loss:
     if relation is Relation.REPLACED:
         raise _refusal(lots, relation)
     if relation is Relation.SILENCED:

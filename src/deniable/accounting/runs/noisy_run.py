@@ -51,9 +51,9 @@ class NoisyRun:
     def loss(self) -> Loss:
         return self.release * self.steps
 
-    def solved(self, unknown: Unknown, epsilon: float, delta: float) -> NoisyRun:
-        """The run whose `unknown` is such that it just stays within (`epsilon`, `delta`)."""
-        if unknown is Unknown.NOISE:
+    def solve(self, target: Unknown, epsilon: float, delta: float) -> NoisyRun:
+        """The run whose `target` is such that it just stays within (`epsilon`, `delta`)."""
+        if target is Unknown.NOISE:
             noise = calibrate_noise(
                 epsilon,
                 delta,
@@ -69,7 +69,7 @@ class NoisyRun:
                 "Rate and steps are solved for with Gaussian noise; leave out the noise to solve for Laplace "
                 "noise."
             )
-        if unknown is Unknown.RATE:
+        if target is Unknown.RATE:
             rate = calibrate_rate(
                 epsilon,
                 delta,

@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.accounting.methods.sampling import LARGE
-from deniable.accounting.rounding import ULP, ceil_float, exp_wide, least_above, log_ratio_up, shorten_up, up
+from deniable.accounting.rounding import (
+    ULP,
+    ceil_float,
+    exp_wide,
+    least_above,
+    log_ratio_up,
+    round_up,
+    shorten_up,
+)
 from deniable.loss import NegativeBinomialRuns, PoissonRuns, exact
 
 Array = NDArray[np.float64]
@@ -44,18 +52,18 @@ def mean_runs(runs: PoissonRuns | NegativeBinomialRuns) -> float:
             shrink = 1.0
             if x:
                 shrink = -math.expm1(x) / -x
-            return up((1 / float(gamma) - 1) / (-log * shrink))
+            return round_up((1 / float(gamma) - 1) / (-log * shrink))
 
 
-def selected(
-    of: Curve, pure: Fraction | None, runs: PoissonRuns | NegativeBinomialRuns, orders: Array
+def select_curve(
+    inner: Curve, pure: Fraction | None, runs: PoissonRuns | NegativeBinomialRuns, orders: Array
 ) -> Array:
     """The Rényi curve of the selection, from the curve of one run and its pure ε where it has one."""
 
-    def bound(at: Array) -> Array:
+    def bound(order: Array) -> Array:
         if isinstance(runs, PoissonRuns):
-            return _poisson(of, ceil_float(exact(runs.mean)), at)
-        return _negative_binomial(of, pure, runs, at)
+            return _poisson(inner, ceil_float(exact(runs.mean)), order)
+        return _negative_binomial(inner, pure, runs, order)
 
     result = least_above(bound, orders, _ORDERS)
     if pure is None:
@@ -92,33 +100,35 @@ def _rise(epsilon: Fraction, gamma: Fraction) -> Fraction:
     return log_ratio_up((grown + gamma) / (1 + gamma * grown))
 
 
-def _negative_binomial(of: Curve, pure: Fraction | None, runs: NegativeBinomialRuns, orders: Array) -> Array:
+def _negative_binomial(
+    inner: Curve, pure: Fraction | None, runs: NegativeBinomialRuns, orders: Array
+) -> Array:
     """ε′(λ) = ε(λ) + (1+η)(1 − 1/λ̂)ε(λ̂) + (1+η)·ln(1/γ)/λ̂ + ln E[K]/(λ − 1), for every λ̂ > 1.
 
     Where a run is ε-DP, (1+η)·ln((e^ε + γ)/(1 + γe^ε)) may stand for the two middle terms: it bounds ln
     f′(U)/f′(V), and f′ ≤ E[K] (docs/theory/methods.md).
     """
     weight, depth = 1 + float(runs.eta), -math.log(float(runs.gamma))
-    second = (1 - 1 / _ORDERS) * of(_ORDERS) + depth / _ORDERS
+    second = (1 - 1 / _ORDERS) * inner(_ORDERS) + depth / _ORDERS
     least = float(np.min(second))
     if pure is not None:
         least = min(least, ceil_float(_rise(pure, exact(runs.gamma))))
-    result = of(orders) + weight * least + math.log(mean_runs(runs)) / (orders - 1)
+    result = inner(orders) + weight * least + math.log(mean_runs(runs)) / (orders - 1)
     return result * (1 + 64 * ULP)
 
 
-def _poisson(of: Curve, mean: float, orders: Array) -> Array:
+def _poisson(inner: Curve, mean: float, orders: Array) -> Array:
     """E[…] ≤ e^−μ + μ·e^{(λ−1)(ε(λ) + μδ̂)} where one run is (ε̂, δ̂)-DP with e^ε̂ ≤ 1 + 1/(λ − 1).
 
     Theorem 6 states the second term alone, ε′(λ) = ε(λ) + μδ̂ + ln μ/(λ − 1), which is
     below 0 for small μ; e^−μ is the chance of no run at all, an outcome of its own with
     the same chance on both sides, and is kept here.
     """
-    at, divergences = np.concatenate([_ORDERS, orders]), np.concatenate([of(_ORDERS), of(orders)])
+    at, divergences = np.concatenate([_ORDERS, orders]), np.concatenate([inner(_ORDERS), inner(orders)])
     limit = np.log1p(1 / (orders - 1))
     # δ̂ at ε̂ from the Rényi curve (Canonne, Kamath, Steinke 2020, Proposition 12), at the best order.
     exponent = (at - 1) * (divergences - limit[:, None] * (1 - 4 * ULP) + np.log1p(-1 / at)) - np.log(at)
     delta = np.exp(np.minimum(np.min(exponent, axis=1) + 1e-9, 0.0))
-    moment = math.log(mean) + (orders - 1) * (of(orders) + mean * delta)
+    moment = math.log(mean) + (orders - 1) * (inner(orders) + mean * delta)
     result: Array = np.logaddexp(-mean, moment + 64 * ULP * np.abs(moment)) / (orders - 1)
     return np.maximum(result, 0.0) * (1 + 64 * ULP)

@@ -7,11 +7,11 @@ Pure(epsilon=1)
 from __future__ import annotations
 
 from deniable import checks
-from deniable.accounting.refusals import guarded
+from deniable.accounting.refusals import guard
 from deniable.loss import Number, Pure, exact
 
 
-@guarded
+@guard
 def above_threshold(
     threshold_scale: Number,
     query_scale: Number,

@@ -44,8 +44,8 @@ def difference(ask: Ask, people: int, person: int, pairs: int, seed: int = 0) ->
     return _mean_difference(ask, questions)
 
 
-def _mean_difference(ask: Ask, asked: Subsets) -> tuple[float, int]:
-    answers = ask(asked)
+def _mean_difference(ask: Ask, subsets: Subsets) -> tuple[float, int]:
+    answers = ask(subsets)
     pairs = len(answers) // 2
     if not pairs:
         return 0.5, 0
@@ -134,13 +134,13 @@ def against_account(
     """
     share = Laplace.for_budget(epsilon / 4, unit=asking.PERSON)
 
-    def one(ask: Ask, people: int, person: int, asked: int, seed: int) -> tuple[float, int]:
+    def run_once(ask: Ask, people: int, person: int, questions: int, seed: int) -> tuple[float, int]:
         with asking.account(epsilon) as account:
             return difference(
-                asking.accounted(account, bits, lambda _: share, rng=rng), people, person, asked, seed
+                asking.ask_account(account, bits, lambda _: share, rng=rng), people, person, questions, seed
             )
 
     name = f"account of ε = {epsilon:g}"
     return attack(
-        one, asking.exact(bits), bits, targets, pairs, release=name, bound=ceiling(epsilon), seed=seed
+        run_once, asking.exact(bits), bits, targets, pairs, release=name, bound=ceiling(epsilon), seed=seed
     )

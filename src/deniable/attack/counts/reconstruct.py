@@ -59,7 +59,7 @@ def secret(people: int, seed: int = 0) -> Bits:
 
 
 def score(
-    found: Reconstruction,
+    result: Reconstruction,
     bits: Bits,
     release: str,
     *,
@@ -67,17 +67,21 @@ def score(
     facts: dict[str, float] | None = None,
 ) -> Learnt:
     """How many bits are right, beside the half that guessing gets."""
-    right = int((found.bits == bits).sum())
+    right = int((result.bits == bits).sum())
     share = right / len(bits)
     bound = (
         "" if ceiling is None else f" No attack on that account can expect more than {percent_up(ceiling)}."
     )
     reading = (
-        f"{release}: {found.answered:,} of {found.asked:,} random counts were answered, and {percent(share)} "
-        f"of {len(bits):,} secret bits follow from them ({found.method}, {found.seconds:.2f} s); guessing "
-        f"gets 50 %.{bound}"
+        f"{release}: {result.answered:,} of {result.asked:,} random counts were answered, and "
+        f"{percent(share)} of {len(bits):,} secret bits follow from them ({result.method}, "
+        f"{result.seconds:.2f} s); guessing gets 50 %.{bound}"
     )
-    numbers: dict[str, float] = {"asked": found.asked, "answered": found.answered, "seconds": found.seconds}
+    numbers: dict[str, float] = {
+        "asked": result.asked,
+        "answered": result.answered,
+        "seconds": result.seconds,
+    }
     return Learnt(ATTACK, release, right, len(bits), 0.5, reading, ceiling, numbers | (facts or {}))
 
 
@@ -130,11 +134,11 @@ def against_account(
     with asking.account(float(epsilon), float(delta)) as account:
         if batch is None:
             rho = account.remaining().rho
-            ask = asking.accounted(
-                account, bits, lambda k: _at_once(k, float(epsilon), rho), batch=queries, rng=rng
+            ask = asking.ask_account(
+                account, bits, lambda k: _batch_noise(k, float(epsilon), rho), batch=queries, rng=rng
             )
         else:
-            ask = asking.accounted(
+            ask = asking.ask_account(
                 account, bits, lambda k: _laplace(k, float(epsilon) / 100), batch=batch, rng=rng
             )
         reconstruction = reconstruct(ask, people, queries, method=method, seed=seed)
@@ -157,7 +161,7 @@ def ceiling(epsilon: Number, delta: Number = 0) -> float:
     return min(1.0, (1 + meaning.advantage(epsilon, delta)) / 2)
 
 
-def _at_once(queries: int, epsilon: float, rho: float) -> Gaussian | Laplace:
+def _batch_noise(queries: int, epsilon: float, rho: float) -> Gaussian | Laplace:
     return _gaussian(queries, rho) if rho > 0 else _laplace(queries, epsilon)
 
 
@@ -178,11 +182,11 @@ def _laplace(queries: int, epsilon: float) -> Laplace:
 
 @dataclass(frozen=True)
 class Worst:
-    """Every subset was answered within `error`; `wrong` bits of what the exhaustive
+    """Every subset was answered within `error`; `wrong_bits` bits of what the exhaustive
     attack found are wrong, `bound` may be."""
 
     error: float
-    wrong: int
+    wrong_bits: int
     bound: float
     curator: str
 

@@ -44,11 +44,11 @@ def solve(subsets: Subsets, answers: Answers, method: SolvingMethod = SolvingMet
     if method is SolvingMethod.EXHAUSTIVE:
         return exhaustive(questions, answers)
     if method is SolvingMethod.LEAST_SQUARES:
-        return rounded(least_squares(questions, answers))
-    return rounded(linear_program(questions, answers, largest=method is SolvingMethod.LARGEST))
+        return round_bits(least_squares(questions, answers))
+    return round_bits(linear_program(questions, answers, largest=method is SolvingMethod.LARGEST))
 
 
-def rounded(x: NDArray[np.floating]) -> Bits:
+def round_bits(x: NDArray[np.floating]) -> Bits:
     return (x > 0.5).astype(np.int8)
 
 
@@ -79,11 +79,11 @@ def exhaustive(subsets: Subsets, answers: Answers) -> Bits:
     return ((table >> np.arange(people)) & 1).astype(np.int8)
 
 
-def _sums(asked: Floats) -> Floats:
+def _sums(subsets: Floats) -> Floats:
     """Row t holds the answers of the table whose bits are those of t."""
-    people = asked.shape[1]
+    people = subsets.shape[1]
     tables = ((np.arange(1 << people)[:, None] >> np.arange(people)) & 1).astype(np.float64)
-    return np.asarray(tables @ asked.T)
+    return np.asarray(tables @ subsets.T)
 
 
 def linear_program(subsets: Subsets, answers: Answers, *, largest: bool = True) -> Floats:
@@ -109,7 +109,9 @@ def linear_program(subsets: Subsets, answers: Answers, *, largest: bool = True) 
     return np.asarray(solution.x[:n])
 
 
-def least_squares(subsets: Subsets, answers: Answers, *, most: int = 200, tolerance: float = 1e-3) -> Floats:
+def least_squares(
+    subsets: Subsets, answers: Answers, *, max_steps: int = 200, tolerance: float = 1e-3
+) -> Floats:
     """x in [0, 1]ⁿ with the least sum of squared discrepancies, by FISTA; stops when no
     entry moves by `tolerance`.
 
@@ -118,11 +120,11 @@ def least_squares(subsets: Subsets, answers: Answers, *, most: int = 200, tolera
     and is given the weight 1/n, so that a few dozen steps suffice.
     Reference: Beck, Teboulle 2009; Dwork, Yekhanin 2008 (least squares as an attack).
     """
-    system = _System.of(subsets, answers)
+    system = _System.from_counts(subsets, answers)
     step = 1 / system.curvature()
     x = np.full(subsets.shape[1], 0.5, np.float32)
     y, t = x, 1.0
-    for _ in range(most):
+    for _ in range(max_steps):
         new = np.clip(y - np.float32(step) * system.gradient(y), 0, 1)
         change = new - x
         later = (1 + math.sqrt(1 + 4 * t * t)) / 2
@@ -135,11 +137,11 @@ def least_squares(subsets: Subsets, answers: Answers, *, most: int = 200, tolera
 class _System:
     """‖Cx − (b − b̄)‖² + (m/n)·(ā·x − b̄)², half its gradient and its curvature; C is never formed."""
 
-    def __init__(self, asked: Singles, mean: Singles, target: Singles, average: float) -> None:
-        self.asked, self.mean, self.target, self.average = asked, mean, target, average
+    def __init__(self, matrix: Singles, mean: Singles, target: Singles, average: float) -> None:
+        self.matrix, self.mean, self.target, self.average = matrix, mean, target, average
 
     @classmethod
-    def of(cls, subsets: Subsets, answers: Answers) -> _System:
+    def from_counts(cls, subsets: Subsets, answers: Answers) -> _System:
         matrix = subsets.astype(np.float32)
         mean = np.asarray(matrix.mean(axis=0, dtype=np.float64), np.float32)
         # Entries near ±½ instead of 0 and 1 keep the sums small, and with them the rounding; C does not
@@ -149,19 +151,21 @@ class _System:
         return cls(matrix, mean, np.asarray(answers - average, np.float32), average)
 
     def gradient(self, x: Singles) -> Singles:
-        return self._back(self.asked @ x - self.target, float(self.mean @ x) - self.average)
+        return self._transpose(self.matrix @ x - self.target, float(self.mean @ x) - self.average)
 
-    def _back(self, off: Singles, off_average: float) -> Singles:
-        m, n = self.asked.shape
-        return np.asarray((off - off.mean()) @ self.asked + np.float32(m / n * off_average) * self.mean)
+    def _transpose(self, residual: Singles, off_average: float) -> Singles:
+        m, n = self.matrix.shape
+        return np.asarray(
+            (residual - residual.mean()) @ self.matrix + np.float32(m / n * off_average) * self.mean
+        )
 
     def curvature(self, rounds: int = 12) -> float:
         """A little more than the largest eigenvalue, by power iteration."""
-        v = np.random.default_rng(0).standard_normal(int(self.asked.shape[1]), np.float32)
+        v = np.random.default_rng(0).standard_normal(int(self.matrix.shape[1]), np.float32)
         size = 1.0
         for _ in range(rounds):
             v /= np.float32(np.linalg.norm(v) or 1.0)
-            v = self._back(self.asked @ v, float(self.mean @ v))
+            v = self._transpose(self.matrix @ v, float(self.mean @ v))
             size = float(np.linalg.norm(v))
         return 1.1 * size or 1.0
 

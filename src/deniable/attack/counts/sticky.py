@@ -42,7 +42,7 @@ class Layered:
     secret: str
 
     @classmethod
-    def over(cls, bits: Bits, deviation: float = 1.0, secret: str = "salt") -> Layered:
+    def from_bits(cls, bits: Bits, deviation: float = 1.0, secret: str = "salt") -> Layered:
         """A table `patients` with the columns id and sick, in memory."""
         connection = duckdb.connect()
         table = pa.table({"id": np.arange(1, len(bits) + 1), "sick": bits.astype(np.int64)})
@@ -101,7 +101,7 @@ def attack(
             answers.append(count(["sick = 1", trick.condition]))
         except BudgetExceeded:
             break
-    return _learnt(solve(subsets, np.array(answers), method), bits, len(answers), release, bound)
+    return _score(solve(subsets, np.array(answers), method), bits, len(answers), release, bound)
 
 
 def by_name(
@@ -113,17 +113,17 @@ def by_name(
     answers = [
         count(["sick = 1", *(f"id <> {i + 1}" for i in np.flatnonzero(subset == 0))]) for subset in subsets
     ]
-    return _learnt(solve(subsets, np.array(answers)), bits, len(answers), release)
+    return _score(solve(subsets, np.array(answers)), bits, len(answers), release)
 
 
-def _learnt(guess: Bits, bits: Bits, answered: int, release: str, bound: float | None = None) -> Learnt:
+def _score(guess: Bits, bits: Bits, answers: int, release: str, bound: float | None = None) -> Learnt:
     right = int((guess == bits).sum())
     promise = "" if bound is None else f" No attack on that account can expect more than {percent_up(bound)}."
     reading = (
-        f"{release}: {answered:,} answers give {percent(right / len(bits))} of {len(bits)} patients' "
+        f"{release}: {answers:,} answers give {percent(right / len(bits))} of {len(bits)} patients' "
         f"secrets; guessing gets 50 %.{promise}"
     )
-    return Learnt(ATTACK, release, right, len(bits), 0.5, reading, bound, {"answered": answered})
+    return Learnt(ATTACK, release, right, len(bits), 0.5, reading, bound, {"answered": answers})
 
 
 def compare(
@@ -132,12 +132,16 @@ def compare(
     """The trick on exact counts, layered noise, counts with the small ones suppressed,
     and an account; and named sets."""
     bits = secret(people, seed)
-    curator, truth = Layered.over(bits), Layered.over(bits, deviation=0)
+    curator, truth = Layered.from_bits(bits), Layered.from_bits(bits, deviation=0)
     results = [
         attack(truth.count, bits, queries, release="exact counts, arithmetic", seed=seed),
         attack(curator.count, bits, queries, release="noise per condition, arithmetic", seed=seed),
         attack(
-            suppressed(truth.count), bits, queries, release="counts under 5 left out, arithmetic", seed=seed
+            suppress_small(truth.count),
+            bits,
+            queries,
+            release="counts under 5 left out, arithmetic",
+            seed=seed,
         ),
         by_name(curator.count, bits, queries, release="noise per condition, people named", seed=seed),
     ]
@@ -145,14 +149,14 @@ def compare(
         sigma = math.sqrt(queries / (2 * account.remaining().rho)) * (1 + 1e-9)
         mechanism = Gaussian(sigma, unit=asking.PERSON)
 
-        def through(conditions: Conditions) -> float:
+        def count_by_account(conditions: Conditions) -> float:
             return float(account_count(account, truth, mechanism, conditions, rng))
 
         name, bound = f"account of ε = {epsilon:g}, arithmetic", ceiling(epsilon, 1e-6)
-        return [*results, attack(through, bits, queries, release=name, bound=bound, seed=seed)]
+        return [*results, attack(count_by_account, bits, queries, release=name, bound=bound, seed=seed)]
 
 
-def suppressed(count: Callable[[Conditions], float], least: int = 5) -> Callable[[Conditions], float]:
+def suppress_small(count: Callable[[Conditions], float], least: int = 5) -> Callable[[Conditions], float]:
     """k-anonymity for counts: 0 is said where fewer than `least` people meet the conditions."""
 
     def answer(conditions: Conditions) -> float:
@@ -163,8 +167,8 @@ def suppressed(count: Callable[[Conditions], float], least: int = 5) -> Callable
 
 
 def account_count(
-    paid: Account, table: Layered, mechanism: Gaussian, conditions: Conditions, rng: Random | None = None
+    account: Account, table: Layered, mechanism: Gaussian, conditions: Conditions, rng: Random | None = None
 ) -> int:
     """One exact count, released through an account: what a condition looks like makes no
     difference to its noise."""
-    return int(paid.run(mechanism, lambda: int(table.count(conditions)), rng=rng).value)
+    return int(account.run(mechanism, lambda: int(table.count(conditions)), rng=rng).value)

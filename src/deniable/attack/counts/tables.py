@@ -115,13 +115,15 @@ def _ages(people: Whole, family: NDArray[np.bool_]) -> list[PublishedStatistic]:
     ]
 
 
-def off_by_one(said: Sequence[PublishedStatistic], rng: np.random.Generator) -> list[PublishedStatistic]:
+def perturb_counts(
+    statistics: Sequence[PublishedStatistic], rng: np.random.Generator
+) -> list[PublishedStatistic]:
     """Naive noise: every count is published off by −1, 0 or 1. Whoever knows the rule is
     left with an interval."""
-    numbers = [max(0.0, s.low + int(rng.integers(-1, 2))) if s.low == s.high else None for s in said]
+    numbers = [max(0.0, s.low + int(rng.integers(-1, 2))) if s.low == s.high else None for s in statistics]
     return [
         s if n is None else PublishedStatistic(s.weights, max(0.0, n - 1), n + 1)
-        for s, n in zip(said, numbers, strict=True)
+        for s, n in zip(statistics, numbers, strict=True)
     ]
 
 
@@ -174,19 +176,19 @@ def swap(table: Any, rate: float, seed: int = 0) -> Any:
 # ------------------------------------------------------------------------------------------------ solving
 
 
-def solve(said: Sequence[PublishedStatistic], *, nodes: int = 500) -> Whole:
+def solve(statistics: Sequence[PublishedStatistic], *, nodes: int = 500) -> Whole:
     """People whom nothing published contradicts; if none are found, people contradicted
     as little as possible."""
-    weights, low, high = _rules(said)
+    weights, low, high = _rules(statistics)
     people = _integers(np.zeros(len(EVERYBODY)), [LinearConstraint(weights, low, high)], nodes)
     return _nearest(weights, low, high, nodes) if people is None else people
 
 
-def _rules(said: Sequence[PublishedStatistic]) -> tuple[Floats, Floats, Floats]:
+def _rules(statistics: Sequence[PublishedStatistic]) -> tuple[Floats, Floats, Floats]:
     return (
-        np.array([s.weights for s in said]),
-        np.array([s.low for s in said]),
-        np.array([s.high for s in said]),
+        np.array([s.weights for s in statistics]),
+        np.array([s.low for s in statistics]),
+        np.array([s.high for s in statistics]),
     )
 
 
@@ -214,26 +216,26 @@ def _nearest(weights: Floats, low: Floats, high: Floats, nodes: int) -> Whole:
     return np.zeros(len(EVERYBODY), np.int64) if people is None else people
 
 
-def unique(said: Sequence[PublishedStatistic], found: Whole, *, nodes: int = 500) -> bool:
-    """Whether `found` is proved to be the only table that meets every statistic.
+def unique(statistics: Sequence[PublishedStatistic], table: Whole, *, nodes: int = 500) -> bool:
+    """Whether `table` is proved to be the only table that meets every statistic.
 
-    Asks for the most people who can stand where `found` has none, and then for each cell it uses how far that
+    Asks for the most people who can stand where `table` has none, and then for each cell it uses how far that
     can rise; another table of the same size would need one or the other.
     """
-    rule = LinearConstraint(*_rules(said))
+    rule = LinearConstraint(*_rules(statistics))
     goals = [
-        (found == 0).astype(np.float64),
-        *(np.arange(len(found)) == cell for cell in np.flatnonzero(found)),
+        (table == 0).astype(np.float64),
+        *(np.arange(len(table)) == cell for cell in np.flatnonzero(table)),
     ]
     for goal in goals:
         solution = milp(
             -np.asarray(goal, np.float64),
             constraints=[rule],
-            integrality=np.ones(len(found)),
+            integrality=np.ones(len(table)),
             bounds=Bounds(0, np.inf),
             options={"node_limit": nodes},
         )
-        if solution.status != 0 or -solution.fun > float(goal @ found) + 0.5:
+        if solution.status != 0 or -solution.fun > float(goal @ table) + 0.5:
             return False
     return True
 
@@ -243,21 +245,21 @@ def unique(said: Sequence[PublishedStatistic], found: Whole, *, nodes: int = 500
 
 def attack(
     truth: Sequence[Whole],
-    said: Sequence[Sequence[PublishedStatistic]],
+    statistics: Sequence[Sequence[PublishedStatistic]],
     *,
     release: str,
     proofs: bool = False,
 ) -> Learnt:
     """Solve every block and count the people found with their exact age, sex and group.
     Chance: another block's people."""
-    solutions = [solve(block) for block in said]
+    solutions = [solve(block) for block in statistics]
     right = sum(int(np.minimum(t, f).sum()) for t, f in zip(truth, solutions, strict=True))
     of = int(sum(t.sum() for t in truth))
     other = sum(int(np.minimum(t, u).sum()) for t, u in zip(truth, [*truth[1:], truth[0]], strict=True))
     facts: dict[str, Any] = {"blocks": len(truth)}
     proof = ""
     if proofs:
-        facts["proved_unique"] = sum(unique(s, f) for s, f in zip(said, solutions, strict=True))
+        facts["proved_unique"] = sum(unique(s, f) for s, f in zip(statistics, solutions, strict=True))
         proof = f" In {facts['proved_unique']} of {len(truth)} blocks this is proved to be the only solution."
     reading = (
         f"{release}: {right} of {of} people ({percent(right / of)}) were found with their exact age, sex and "
@@ -284,7 +286,7 @@ def plans(
         exact("full tables, 10 % of people swapped", each_block(swap(table, 0.1, seed), count)),
         lambda: attack(
             truth,
-            [off_by_one(publish(p), noise) for p in truth],
+            [perturb_counts(publish(p), noise) for p in truth],
             release="counts off by up to one, medians and means",
         ),
         lambda: attack(

@@ -23,10 +23,10 @@ from deniable.attack.gradients.sent import (
     Inverted,
     Victims,
     baseline,
-    clipped,
+    clipped_run,
     for_budget,
     noisy,
-    plain,
+    unclipped_run,
     victims,
 )
 
@@ -47,22 +47,24 @@ TOGETHER = 4
 """Images of one client whose mean gradient is sent."""
 
 
-def compare(of: Victims, *, epsilon: float, searched: int, watch: search.Watch) -> list[Inverted]:
+def compare(victims: Victims, *, epsilon: float, search_images: int, watch: search.Watch) -> list[Inverted]:
     """The same images, sent in several ways: as they are, clipped, with faint noise,
     with the noise of a guarantee."""
-    dense, other = first_layer.dense(of), search.convolutional(of)
+    dense, other = first_layer.dense(victims), search.convolutional(victims)
     guarantee, faint = f"noise for ε = {epsilon:g}", f"noise of {FAINT:g} clips"
     layers = [
-        first_layer.attack(of, plain(dense), "one image's gradient"),
-        first_layer.attack(of, plain(dense), f"{TOGETHER} images' gradient", batch=TOGETHER),
-        first_layer.attack(of, clipped(dense), "clipped"),
-        first_layer.attack(of, noisy(dense, FAINT), faint),
-        first_layer.attack(of, for_budget(dense, epsilon), guarantee),
+        first_layer.attack(victims, unclipped_run(dense), "one image's gradient"),
+        first_layer.attack(victims, unclipped_run(dense), f"{TOGETHER} images' gradient", batch=TOGETHER),
+        first_layer.attack(victims, clipped_run(dense), "clipped"),
+        first_layer.attack(victims, noisy(dense, FAINT), faint),
+        first_layer.attack(victims, for_budget(dense, epsilon), guarantee),
     ]
     runs = (
-        (plain(other), "one image's gradient"),
-        (clipped(other), "clipped"),
+        (unclipped_run(other), "one image's gradient"),
+        (clipped_run(other), "clipped"),
         (noisy(other, FAINT), faint),
         (for_budget(other, epsilon), guarantee),
     )
-    return layers + [search.attack(of, run, release, images=searched, watch=watch) for run, release in runs]
+    return layers + [
+        search.attack(victims, run, release, images=search_images, watch=watch) for run, release in runs
+    ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deniable.attack.gradients.sent import Update, Victims, plain, received
+from deniable.attack.gradients.sent import Update, Victims, receive_update, unclipped_run
 from deniable.federated.fedavg import FedAvg
 from deniable.mechanism import Random
 
@@ -24,7 +24,7 @@ class Canary:
 def canary(victims: Victims, run: FedAvg) -> Canary:
     """The first victim's own update as the canary, beside a client that is silent but still adds its
     noise."""
-    loud = received(plain(run.model), *victims.rows(0, 1)) / run.start_clip
+    loud = receive_update(unclipped_run(run.model), *victims.rows(0, 1)) / run.start_clip
     direction = loud / float(np.linalg.norm(loud))
     total = run.noise.summing
 

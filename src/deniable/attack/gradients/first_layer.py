@@ -14,7 +14,7 @@ from deniable.attack.gradients.sent import (
     cost,
     nearest,
     noise_of,
-    received,
+    receive_update,
 )
 from deniable.federated.fedavg import FedAvg
 
@@ -45,10 +45,10 @@ def invert(update: Update, pixels: int, count: int, noise: float = 0.0) -> Image
         return np.clip(bias @ weight / max(signal if signal > 0 else square, 1e-300), 0, 1)[None]
     neurons = np.flatnonzero(np.abs(bias) > 1e-12)
     ratios = weight[neurons] / bias[neurons, None]
-    return _agreed(ratios[np.argsort(-np.abs(bias[neurons]))], count, pixels)
+    return _common_images(ratios[np.argsort(-np.abs(bias[neurons]))], count, pixels)
 
 
-def _agreed(ratios: Images, count: int, pixels: int) -> Images:
+def _common_images(ratios: Images, count: int, pixels: int) -> Images:
     """The `count` images that most neurons give, each once."""
     near = np.abs(ratios[:, None] - ratios[None]).max(axis=2) < SAME
     images = np.zeros((count, pixels))
@@ -68,7 +68,7 @@ def attack(victims: Victims, run: FedAvg, release: str, *, batch: int = 1) -> In
     images: list[Images] = []
     scores: list[float] = []
     for first in range(0, len(victims.images) - batch + 1, batch):
-        update = received(run, *victims.rows(first, batch))
+        update = receive_update(run, *victims.rows(first, batch))
         candidates = invert(update, pixels, batch, noise_of(run))
         best, values = nearest(candidates, victims.images[first : first + batch])
         images.extend(best)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from deniable.attack.gradients.sent import Images, Inverted, Update, Victims, cost, nearest, received
+from deniable.attack.gradients.sent import Images, Inverted, Update, Victims, cost, nearest, receive_update
 from deniable.federated.fedavg import FedAvg
 from deniable.federated.train.recipe import flat
 
@@ -81,7 +81,9 @@ def _pixels(model: nn.Module) -> int:
 
 def attack(victims: Victims, run: FedAvg, release: str, *, images: int, watch: Watch) -> Inverted:
     """The first `images` victims, one device each."""
-    candidates = [search(run, received(run, *victims.rows(k, 1))) for k in watch(range(images), release)]
+    candidates = [
+        search(run, receive_update(run, *victims.rows(k, 1))) for k in watch(range(images), release)
+    ]
     pairs = [nearest(each, victims.images[k : k + 1]) for k, each in enumerate(candidates)]
     scores = tuple(value for _, values in pairs for value in values)
     return Inverted(

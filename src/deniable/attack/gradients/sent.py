@@ -126,12 +126,12 @@ def fedsgd(model: nn.Module, noise: Central | OnClient, clip: float) -> FedAvg:
     return _run(model, ClientPrivacy(noise, clip))
 
 
-def plain(model: nn.Module) -> FedAvg:
+def unclipped_run(model: nn.Module) -> FedAvg:
     """The update as it is; whatever noise a trusted server would add, it adds later."""
     return fedsgd(model, Central(1.0), NO_CLIP)
 
 
-def clipped(model: nn.Module) -> FedAvg:
+def clipped_run(model: nn.Module) -> FedAvg:
     return fedsgd(model, Central(1.0), CLIP)
 
 
@@ -140,7 +140,7 @@ def noisy(model: nn.Module, multiplier: float) -> FedAvg:
 
 
 def for_budget(model: nn.Module, epsilon: float) -> FedAvg:
-    """With the noise that one message of a client needs."""
+    """The run with the noise that one message of a client needs."""
     return _run(model, ClientPrivacy(OnClient(), CLIP, epsilon=epsilon, delta=DELTA))
 
 
@@ -155,7 +155,7 @@ def _run(model: nn.Module, privacy: ClientPrivacy) -> FedAvg:
     )
 
 
-def received(run: FedAvg, x: Tensor, y: Tensor) -> Update:
+def receive_update(run: FedAvg, x: Tensor, y: Tensor) -> Update:
     """What the server receives from a device with these rows, as an update."""
     task = write_task(flat(parameters_of(run.model)), run.start_clip)
     with TemporaryDirectory() as folder:
@@ -184,7 +184,7 @@ def decibels(image: Images, truth: Images) -> float:
 
 
 def nearest(candidates: Images, truth: Images) -> tuple[Images, tuple[float, ...]]:
-    """For each true image the nearest candidate."""
+    """The nearest candidate for each true image."""
     best = [candidates[int(np.argmin(((candidates - true) ** 2).mean(axis=1)))] for true in truth]
     return np.array(best), tuple(decibels(image, true) for image, true in zip(best, truth, strict=True))
 

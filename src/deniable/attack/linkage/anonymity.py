@@ -70,7 +70,7 @@ def mondrian(columns: NDArray[Any], k: int, *, secrets: Whole | None = None, t: 
 
 
 def _cut(
-    ranks: Floats, k: int, part: Whole | None, whole: Whole | None, t: float | None
+    ranks: Floats, k: int, part: Whole | None, population: Whole | None, t: float | None
 ) -> NDArray[np.bool_] | None:
     for column in np.argsort(-np.ptp(ranks, axis=0), kind="stable"):
         values = ranks[:, column]
@@ -79,18 +79,18 @@ def _cut(
         )
         if not k <= int(left.sum()) <= len(ranks) - k:
             continue
-        if part is None or whole is None or t is None:
+        if part is None or population is None or t is None:
             return np.asarray(left)
-        if max(distance(part[left], whole), distance(part[~left], whole)) <= t:
+        if max(distance(part[left], population), distance(part[~left], population)) <= t:
             return np.asarray(left)
     return None
 
 
-def distance(part: Whole, whole: Whole) -> float:
+def distance(part: Whole, population: Whole) -> float:
     """The earth mover's distance of the two distributions of secrets, all values equally
     far apart: total variation."""
-    size = int(max(part.max(), whole.max())) + 1
-    shares = [np.bincount(x, minlength=size) / len(x) for x in (part, whole)]
+    size = int(max(part.max(), population.max())) + 1
+    shares = [np.bincount(x, minlength=size) / len(x) for x in (part, population)]
     return float(np.abs(shares[0] - shares[1]).sum() / 2)
 
 
@@ -109,7 +109,7 @@ def closeness(classes: Whole, secrets: Whole) -> float:
     return max(distance(secrets[classes == c], secrets) for c in np.unique(classes))
 
 
-def swapped(secrets: Whole, rate: float, seed: int = 0) -> Whole:
+def swap_secrets(secrets: Whole, rate: float, seed: int = 0) -> Whole:
     """Exchange the secrets of about `rate` of the rows in random pairs, as statistical offices do."""
     if not 0 <= rate <= 1:
         raise InvalidParameter(f"Expected rate={rate:g} in [0, 1].")
@@ -147,23 +147,23 @@ def background(
 
 
 def guess_by_class(
-    classes: Whole, secrets: Whole, published: Whole | Floats, *, release: str, epsilon: float | None = None
+    classes: Whole, secrets: Whole, output: Whole | Floats, *, release: str, epsilon: float | None = None
 ) -> Learnt:
-    """Guess each person's secret as the commonest one of their class in what was `published`.
+    """Guess each person's secret as the commonest one of their class in what was `output`.
 
-    `published` is a secret per row (as in a k-anonymous table), or counts by (class,
+    `output` is a secret per row (as in a k-anonymous table), or counts by (class,
     secret). Chance is the same guess made from a release without the person's own row:
     what others' rows say is not learnt from theirs. Where the release is ε-DP, no guess
     is right more than e^ε times as often as it would be without that row.
     """
     size = int(secrets.max()) + 1
     shape = (int(classes.max()) + 1, size)
-    rows = published.ndim == 1
-    table = _histogram(classes, published.astype(np.int64), shape) if rows else published.astype(np.float64)
+    rows = output.ndim == 1
+    table = _histogram(classes, output.astype(np.int64), shape) if rows else output.astype(np.float64)
     overall = table.sum(axis=0) / max(table.sum(), 1.0)
     with_row = table[classes]
     own = np.zeros_like(with_row)
-    own[np.arange(len(secrets)), published.astype(np.int64) if rows else secrets] = 1.0
+    own[np.arange(len(secrets)), output.astype(np.int64) if rows else secrets] = 1.0
     # Ties, and classes that say nothing, are decided by the table as a whole.
     right = (with_row + 0.5 * overall).argmax(axis=1) == secrets
     without = (with_row - own + 0.5 * overall).argmax(axis=1) == secrets
@@ -194,13 +194,11 @@ def _histogram(classes: Whole, secrets: Whole, shape: tuple[int, int]) -> Floats
 # --------------------------------------------------------------------------------------------- several tables
 
 
-def compose(
-    partitions: Sequence[Whole], published: Sequence[Whole], secrets: Whole, *, release: str
-) -> Learnt:
+def compose(partitions: Sequence[Whole], outputs: Sequence[Whole], secrets: Whole, *, release: str) -> Learnt:
     """Several tables about the same people, each cut into other classes: every class is
     an exact count over a known set.
 
-    `published[r]` is the secret of each row as table r shows it (shuffled within
+    `outputs[r]` is the secret of each row as table r shows it (shuffled within
     classes, which changes no count). For each value of the secret the counts are solved
     for one indicator per person; the largest decides.
     """
@@ -208,8 +206,8 @@ def compose(
     subsets = np.concatenate([(p[None, :] == np.unique(p)[:, None]).astype(np.uint8) for p in partitions])
     scores = []
     for value in range(size):
-        answers = [np.bincount(p, weights=s == value) for p, s in zip(partitions, published, strict=True)]
-        scores.append(least_squares(subsets, np.concatenate(answers), tolerance=1e-4, most=2000))
+        answers = [np.bincount(p, weights=s == value) for p, s in zip(partitions, outputs, strict=True)]
+        scores.append(least_squares(subsets, np.concatenate(answers), tolerance=1e-4, max_steps=2000))
     right = int((np.argmax(scores, axis=0) == secrets).sum())
     chance = float(np.bincount(secrets).max() / len(secrets))
     reading = (

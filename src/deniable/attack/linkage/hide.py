@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from deniable.attack import asking
 from deniable.attack.learnt import Floats, Learnt, Whole
-from deniable.attack.linkage.anonymity import closeness, compose, guess_by_class, mondrian, swapped
+from deniable.attack.linkage.anonymity import closeness, compose, guess_by_class, mondrian, swap_secrets
 from deniable.datasets.people import DIAGNOSES, FIRST, FIRST_ZIP, ZIP_STEP, people
 from deniable.datasets.sizes import at_least
 from deniable.mechanism import Random
@@ -67,7 +67,7 @@ def compare(
     counts = protect(cells, secrets, epsilon, rng)
     return [
         guess_by_class(alone, secrets, secrets, release="raw table"),
-        guess_by_class(alone, secrets, swapped(secrets, 0.1, seed), release="raw table, 10 % swapped"),
+        guess_by_class(alone, secrets, swap_secrets(secrets, 0.1, seed), release="raw table, 10 % swapped"),
         guess_by_class(classes, secrets, secrets, release=f"{k}-anonymous"),
         guess_by_class(classes, secrets, noisy, release=f"{k}-anonymous, counts off by up to one"),
         guess_by_class(

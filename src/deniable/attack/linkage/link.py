@@ -12,7 +12,7 @@ import numpy as np
 
 from deniable.attack.learnt import Learnt, Whole, percent
 from deniable.attack.linkage import hide
-from deniable.attack.linkage.anonymity import guess_by_class, mondrian, swapped
+from deniable.attack.linkage.anonymity import guess_by_class, mondrian, swap_secrets
 from deniable.datasets.people import FIRST_ZIP, ZIP_STEP, people
 from deniable.errors import InvalidParameter
 from deniable.mechanism import Random
@@ -39,10 +39,10 @@ def expected_unique_share(size: int, cells: int) -> float:
     return math.exp((size - 1) * math.log1p(-1 / cells)) if cells > 1 else float(size == 1)
 
 
-def join(register: Whole, released: Whole) -> Whole:
+def join(register: Whole, output: Whole) -> Whole:
     """For each row of the register the one row of the release that has the same values,
     −1 where there is none or several."""
-    both, codes = np.unique(np.concatenate([register, released]), axis=0, return_inverse=True)
+    both, codes = np.unique(np.concatenate([register, output]), axis=0, return_inverse=True)
     codes = codes.reshape(-1)
     ours, theirs = codes[: len(register)], codes[len(register) :]
     counts = np.bincount(theirs, minlength=len(both))
@@ -53,22 +53,22 @@ def join(register: Whole, released: Whole) -> Whole:
     )
 
 
-def attack(register: Whole, secrets: Whole, released: Whole, shown: Whole, *, release: str) -> Learnt:
+def attack(register: Whole, secrets: Whole, output: Whole, output_secrets: Whole, *, release: str) -> Learnt:
     """Join names to the released rows, and read off the secret; row i of `register` is
     the person whose secret is `secrets[i]`.
 
-    `released` are the quasi-identifiers of the release, `shown` its secrets; its order is not used. Chance is
-    the share that would be right if those who meet one row met a random one.
+    `output` are the quasi-identifiers of the release, `output_secrets` its secrets; its order is not used.
+    Chance is the share that would be right if those who meet one row met a random one.
     """
-    matches = join(register, released)
+    matches = join(register, output)
     links = matches >= 0
-    right = int((shown[matches[links]] == secrets[links]).sum())
+    right = int((output_secrets[matches[links]] == secrets[links]).sum())
     agree = float(((np.bincount(secrets) / len(secrets)) ** 2).sum())
     chance = float(links.mean()) * agree
     facts = {
         "linked": float(links.mean()),
         "wrong": int(links.sum()) - right,
-        "unique": unique_share(released),
+        "unique": unique_share(output),
     }
     reading = (
         f"{release}: {percent(facts['linked'])} of {len(register):,} people in the register meet exactly one "
@@ -92,14 +92,14 @@ def compare(
     coarse = np.column_stack([identity[:, 0], identity[:, 1] // DAYS, identity[:, 2]])
     rows, diagnoses = synthetic(identity, secrets, epsilon, seed, rng)
 
-    def against(name: str, known: Whole, released: Whole, shown: Whole) -> Learnt:
-        return attack(known, secrets, released[order], shown[order], release=name)
+    def against(name: str, people: Whole, output: Whole, output_secrets: Whole) -> Learnt:
+        return attack(people, secrets, output[order], output_secrets[order], release=name)
 
     return [
         against("raw table", identity, identity, secrets),
         against("year of birth only", coarse, coarse, secrets),
         against("birth dates off by up to 3 days", identity, rough_identity, secrets),
-        against("10 % of diagnoses swapped", identity, identity, swapped(secrets, 0.1, seed)),
+        against("10 % of diagnoses swapped", identity, identity, swap_secrets(secrets, 0.1, seed)),
         against(f"{k}-anonymous, by the join", classes[:, None], classes[:, None], secrets),
         guess_by_class(classes, secrets, secrets, release=f"{k}-anonymous, by its classes"),
         attack(identity, secrets, rows, diagnoses, release=f"rows made from counts of ε = {epsilon:g}"),

@@ -31,34 +31,32 @@ def unicity(series: Whole, days: int, *, rounding: int = 1) -> float:
 
 
 def attack(
-    original: Whole, released: Whole, days: int, *, release: str, off: int = 100, seed: int = 0
+    original: Whole, output: Whole, days: int, *, release: str, tolerance: int = 100, seed: int = 0
 ) -> Learnt:
-    """Find each walker's series from `days` days known to within `off` steps: the
+    """Find each walker's series from `days` days known to within `tolerance` steps: the
     nearest one; row i of both is walker i."""
     rng = np.random.default_rng((seed, 9))
-    hints = original[:, :days] + rng.integers(-off, off + 1, (len(original), days))
+    hints = original[:, :days] + rng.integers(-tolerance, tolerance + 1, (len(original), days))
     # Squared distances by the cosine law; walkers × walkers in memory.
-    there, here = released[:, :days].astype(np.float64), hints.astype(np.float64)
+    there, here = output[:, :days].astype(np.float64), hints.astype(np.float64)
     squares = (here**2).sum(1)[:, None] - 2 * here @ there.T + (there**2).sum(1)[None, :]
     right = int((squares.argmin(axis=1) == np.arange(len(original))).sum())
     reading = (
-        f"{release}: {days} days of step counts, known to within {off} steps, find the series of "
+        f"{release}: {days} days of step counts, known to within {tolerance} steps, find the series of "
         f"{percent(right / len(original))} of {len(original):,} walkers; a random one would be right for "
-        f"{percent(1 / len(released))}."
+        f"{percent(1 / len(output))}."
     )
-    return Learnt(
-        ATTACK, release, right, len(original), 1 / len(released), reading, facts={"days_known": days}
-    )
+    return Learnt(ATTACK, release, right, len(original), 1 / len(output), reading, facts={"days_known": days})
 
 
-def averaged(series: Whole, k: int = 5) -> Whole:
+def average_classes(series: Whole, k: int = 5) -> Whole:
     """k-anonymous: walkers in classes of at least k alike, each published as the mean of its class."""
     classes = mondrian(series, k)
     sums = np.array([np.bincount(classes, day) for day in series.T]).T
     return np.asarray(np.rint(sums / np.bincount(classes)[:, None])[classes], np.int64)
 
 
-def drawn(series: Whole, epsilon: float, *, seed: int = 0, rng: Random | None = None) -> Whole:
+def draw_series(series: Whole, epsilon: float, *, seed: int = 0, rng: Random | None = None) -> Whole:
     """Series drawn day by day from protected histograms of bands of 1,000 steps; a
     walker counts once on every day.
 
@@ -92,8 +90,8 @@ def compare(
     releases = {
         "raw series": data,
         "rounded to 1,000 steps": data // 1000 * 1000 + 500,
-        "5-anonymous: means of fives alike": averaged(data, min(5, walkers)),
+        "5-anonymous: means of fives alike": average_classes(data, min(5, walkers)),
         "noise of 500 steps on each day": np.maximum(data + np.rint(noise).astype(np.int64), 0),
-        f"series drawn from histograms of ε = {epsilon:g}": drawn(data, epsilon, seed=seed, rng=rng),
+        f"series drawn from histograms of ε = {epsilon:g}": draw_series(data, epsilon, seed=seed, rng=rng),
     }
     return [attack(data, version, days, release=name, seed=seed) for name, version in releases.items()]

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from deniable.attack.members.coins import Watch, coins, unwatched
+from deniable.attack.members.coins import Watch, coins, iterate_silently
 from deniable.attack.members.evidence import Logits, from_probabilities
-from deniable.attack.members.measured import MeasuredRecipe, measured
+from deniable.attack.members.measured import MeasuredRecipe, measure_recipe
 from deniable.attack.members.scores import ATTACKS
 from deniable.errors import InvalidParameter
 
@@ -39,7 +39,7 @@ def membership(
     attacks: Sequence[str] = tuple(ATTACKS),
     seed: int = 0,
     name: str = "the model",
-    watch: Watch = unwatched,
+    watch: Watch = iterate_silently,
 ) -> MeasuredRecipe:
     """Train `models` on random halves of public rows with `train(x, y, seed)`, and attack the first `targets`
     of them.
@@ -64,7 +64,7 @@ def membership(
     (1.0, True, True)
     """
     x, labels = data[0], np.asarray(data[1])
-    labels = _checked(labels)
+    labels = _check_labels(labels)
     members = coins(models, len(labels), seed)
     versions = [query(x) for query in (itself, *queries)]
     outputs = []
@@ -72,13 +72,13 @@ def membership(
         inside = np.flatnonzero(members[model])
         predict = train(x[inside], data[1][inside], seed + model)
         outputs.append(_answers(predict, versions, len(labels), probabilities))
-    logits = _padded(outputs, labels)
-    return measured(
+    logits = _stack_outputs(outputs, labels)
+    return measure_recipe(
         logits, members, labels, name=name, targets=targets, epsilon=epsilon, delta=delta, attacks=attacks
     )
 
 
-def _checked(labels: Any) -> Any:
+def _check_labels(labels: Any) -> Any:
     if labels.ndim != 1 or labels.dtype.kind not in "iu" or (len(labels) and labels.min() < 0):
         raise InvalidParameter(
             f"Expected labels that are whole numbers from 0, one for each row, got {labels.dtype}."
@@ -86,9 +86,9 @@ def _checked(labels: Any) -> Any:
     return labels.astype(np.int64)
 
 
-def _answers(predict: Predict, asked: Sequence[Any], rows: int, probabilities: bool) -> Logits:
+def _answers(predict: Predict, inputs: Sequence[Any], rows: int, probabilities: bool) -> Logits:
     """(queries, rows, classes) of one model."""
-    answers = np.stack([np.asarray(predict(version)) for version in asked])
+    answers = np.stack([np.asarray(predict(version)) for version in inputs])
     if answers.ndim != 3 or answers.shape[1] != rows:
         raise InvalidParameter(
             f"Expected the trained model to give (rows, classes) for {rows} rows, got {answers.shape[1:]}."
@@ -102,7 +102,7 @@ def _answers(predict: Predict, asked: Sequence[Any], rows: int, probabilities: b
     return from_probabilities(answers) if probabilities else answers.astype(np.float32)
 
 
-def _padded(outputs: Sequence[Logits], labels: Any) -> Logits:
+def _stack_outputs(outputs: Sequence[Logits], labels: Any) -> Logits:
     """All models' outputs; one that knows fewer classes than there are would put its columns in the wrong
     places."""
     widths = {output.shape[2] for output in outputs}

@@ -14,7 +14,7 @@ Watch: TypeAlias = Callable[[Iterable[int], str], Iterable[int]]
 """Passes steps on, and may show how far they are."""
 
 
-def unwatched(steps: Iterable[int], _: str) -> Iterable[int]:
+def iterate_silently(steps: Iterable[int], _: str) -> Iterable[int]:
     return steps
 
 

@@ -25,10 +25,10 @@ class Curve:
     area: float
     area_interval: tuple[float, float]
     members: int
-    others: int
+    nonmembers: int
 
     @classmethod
-    def of(cls, scores: Floats, members: Booleans) -> Curve:
+    def from_scores(cls, scores: Floats, members: Booleans) -> Curve:
         order = np.argsort(-scores, kind="stable")
         ends = np.r_[np.flatnonzero(np.diff(-scores[order])), len(scores) - 1]
         hits, alarms = np.cumsum(members[order])[ends], np.cumsum(~members[order])[ends]
@@ -37,13 +37,13 @@ class Curve:
         rates = (np.r_[0.0, alarms / outside], np.r_[0.0, hits / inside])
         return cls(*rates, float(area), _area_interval(float(area), inside, outside), inside, outside)
 
-    def at(self, rate: float) -> float:
+    def power_at(self, rate: float) -> float:
         """The true-positive rate at a false-positive rate of at most `rate`."""
         return float(self.true_rates[np.searchsorted(self.false_rates, rate, side="right") - 1])
 
     def interval(self, rate: float) -> tuple[float, float]:
-        """Of `at(rate)`, by Clopper and Pearson."""
-        k, n = round(self.at(rate) * self.members), self.members
+        """The interval of `power_at(rate)`, by Clopper and Pearson."""
+        k, n = round(self.power_at(rate) * self.members), self.members
         return proportion.interval(k, n, 0.05)
 
     @property
@@ -57,9 +57,9 @@ class Curve:
         return float((self.true_rates - self.false_rates).max())
 
 
-def _area_interval(area: float, inside: int, outside: int) -> tuple[float, float]:
+def _area_interval(area: float, members: int, nonmembers: int) -> tuple[float, float]:
     """Hanley, McNeil 1982."""
     q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
-    variance = area * (1 - area) + (inside - 1) * (q1 - area**2) + (outside - 1) * (q2 - area**2)
-    reach = 1.96 * math.sqrt(max(variance, 0.0) / (inside * outside))
+    variance = area * (1 - area) + (members - 1) * (q1 - area**2) + (nonmembers - 1) * (q2 - area**2)
+    reach = 1.96 * math.sqrt(max(variance, 0.0) / (members * nonmembers))
     return max(0.0, area - reach), min(1.0, area + reach)

@@ -43,13 +43,13 @@ class Side:
     squares: Floats
 
     @classmethod
-    def of(cls, signals: Floats, kept: Booleans) -> Side:
-        """`signals` and `kept` are (models, rows). A row that no model kept has the mean of all rows."""
-        models = kept.sum(axis=0).astype(np.float64)
-        totals = np.where(kept, signals, 0).sum(axis=0)
+    def from_signals(cls, signals: Floats, mask: Booleans) -> Side:
+        """`signals` and `mask` are (models, rows). A row that no model kept has the mean of all rows."""
+        models = mask.sum(axis=0).astype(np.float64)
+        totals = np.where(mask, signals, 0).sum(axis=0)
         overall = float(totals.sum() / max(models.sum(), 1))
         mean = np.where(models > 0, totals / np.maximum(models, 1), overall)
-        return cls(models, mean, (np.where(kept, signals - mean, 0) ** 2).sum(axis=0))
+        return cls(models, mean, (np.where(mask, signals - mean, 0) ** 2).sum(axis=0))
 
     @property
     def freedom(self) -> Floats:
@@ -60,7 +60,7 @@ class Side:
         return float(self.freedom.mean())
 
     def variance(self, otherwise: float | Floats) -> Floats:
-        """Of each row; `otherwise`, where fewer than two models say it."""
+        """The variance of each row; `otherwise`, where fewer than two models say it."""
         return np.where(self.freedom > 0, self.squares / np.maximum(self.freedom, 1), otherwise)
 
 
@@ -72,38 +72,40 @@ class Predicted:
     scale: Floats
     freedom: float
 
-    def log_density(self, at: Floats) -> Floats:
-        return np.asarray(student.logpdf((at - self.centre) / self.scale, self.freedom) - np.log(self.scale))
+    def log_density(self, values: Floats) -> Floats:
+        return np.asarray(
+            student.logpdf((values - self.centre) / self.scale, self.freedom) - np.log(self.scale)
+        )
 
-    def below(self, at: Floats) -> Floats:
+    def cdf(self, values: Floats) -> Floats:
         """The probability that the next model says less."""
-        return np.asarray(student.cdf((at - self.centre) / self.scale, self.freedom))
+        return np.asarray(student.cdf((values - self.centre) / self.scale, self.freedom))
 
 
-def predicted(side: Side, other: Side | None = None) -> Predicted:
+def predict_side(side: Side, opposite: Side | None = None) -> Predicted:
     """From one side, and where there is one from what the other tells of it.
 
     All rows count as known from equally many models. Where shadows and target share a design (every row in
     half of all models), how many shadows hold a row tells whether the target does: a score must not depend on
     it."""
-    freedom, variance = _posterior(side, other)
+    freedom, variance = _posterior(side, opposite)
     return _next(side, side.mean, variance, freedom)
 
 
-def both_predicted(inside: Side, outside: Side) -> tuple[Predicted, Predicted]:
+def predict_sides(members: Side, nonmembers: Side) -> tuple[Predicted, Predicted]:
     """What the next model says, with the row and without it; the gap between them is shrunk too."""
     (freedom_in, variance_in), (freedom_out, variance_out) = (
-        _posterior(inside, outside),
-        _posterior(outside, inside),
+        _posterior(members, nonmembers),
+        _posterior(nonmembers, members),
     )
-    error_in = variance_in / (inside.usual_freedom + 1)
-    error_out = variance_out / (outside.usual_freedom + 1)
+    error_in = variance_in / (members.usual_freedom + 1)
+    error_out = variance_out / (nonmembers.usual_freedom + 1)
     error = error_in + error_out
-    gap = inside.mean - outside.mean
-    shift = _shrunk_gap(gap, error, outside.mean, np.log(variance_out)) - gap
+    gap = members.mean - nonmembers.mean
+    shift = _shrunk_gap(gap, error, nonmembers.mean, np.log(variance_out)) - gap
     return (
-        _next(inside, inside.mean + shift * error_in / error, variance_in, freedom_in),
-        _next(outside, outside.mean - shift * error_out / error, variance_out, freedom_out),
+        _next(members, members.mean + shift * error_in / error, variance_in, freedom_in),
+        _next(nonmembers, nonmembers.mean - shift * error_out / error, variance_out, freedom_out),
     )
 
 
@@ -113,16 +115,16 @@ def _next(side: Side, centre: Floats, variance: Floats, freedom: float) -> Predi
     return Predicted(centre, np.sqrt(variance * wider), freedom)
 
 
-def _posterior(side: Side, other: Side | None) -> tuple[float, Floats]:
+def _posterior(side: Side, opposite: Side | None) -> tuple[float, Floats]:
     """Degrees of freedom, and the variance of each row after its own models were seen."""
-    prior_freedom, prior_variance = prior(side, other)
+    prior_freedom, prior_variance = prior(side, opposite)
     freedom = prior_freedom + side.usual_freedom
     own = side.variance(prior_variance)
     variance = (prior_freedom * prior_variance + side.usual_freedom * own) / freedom
     return freedom, np.maximum(variance, LEAST)
 
 
-def prior(side: Side, other: Side | None = None) -> tuple[float, Floats]:
+def prior(side: Side, opposite: Side | None = None) -> tuple[float, Floats]:
     """Degrees of freedom and variance that rows have in common, by the moments of ln s² (Smyth 2004, section
     6.2).
 
@@ -132,7 +134,7 @@ def prior(side: Side, other: Side | None = None) -> tuple[float, Floats]:
     if usable.sum() < 2:
         return MOST, np.full(len(usable), LEAST)
     logs = _log_variance(side, usable)
-    trend, terms = _trend(_known(side, other, usable), logs, usable)
+    trend, terms = _trend(_covariates(side, opposite, usable), logs, usable)
     beyond = float((logs - trend)[usable].var(ddof=terms) - polygamma(1, side.freedom[usable] / 2).mean())
     freedom = MOST
     if beyond > 0:
@@ -140,43 +142,43 @@ def prior(side: Side, other: Side | None = None) -> tuple[float, Floats]:
     return freedom, np.exp(trend + float(digamma(freedom / 2)) - math.log(freedom / 2))
 
 
-def _log_variance(side: Side, usable: Booleans) -> Floats:
+def _log_variance(side: Side, mask: Booleans) -> Floats:
     """ln s² without the bias of its logarithm; where it cannot be said, the mean of the others."""
-    half = np.where(usable, side.freedom, 1) / 2
-    squares = np.where(usable, side.squares, 1)
+    half = np.where(mask, side.freedom, 1) / 2
+    squares = np.where(mask, side.squares, 1)
     logs = np.log(squares / (2 * half)) - digamma(half) + np.log(half)
-    return np.asarray(np.where(usable, logs, logs[usable].mean()))
+    return np.asarray(np.where(mask, logs, logs[mask].mean()))
 
 
-def _known(side: Side, other: Side | None, usable: Booleans) -> list[Floats]:
+def _covariates(side: Side, opposite: Side | None, mask: Booleans) -> list[Floats]:
     """What is known of each row beside its own variance."""
     terms = [side.mean, side.mean**2]
-    if other is None:
+    if opposite is None:
         return terms
-    also = usable & (other.freedom > 0) & (other.squares > LEAST)
+    also = mask & (opposite.freedom > 0) & (opposite.squares > LEAST)
     if also.any():
-        terms.append(_log_variance(other, also))
-    return [*terms, other.mean, other.mean**2]
+        terms.append(_log_variance(opposite, also))
+    return [*terms, opposite.mean, opposite.mean**2]
 
 
 def _trend(
-    terms: list[Floats], values: Floats, usable: Booleans, weight: Floats | None = None
+    terms: list[Floats], values: Floats, mask: Booleans, weight: Floats | None = None
 ) -> tuple[Floats, int]:
     """The least-squares fit of the values on the terms, within the range of the values, and how many terms it
     has; the mean alone, where rows are too few."""
-    rows = int(usable.sum())
+    rows = int(mask.sum())
     weights = np.ones(len(values)) if weight is None else weight
     if rows < ROWS_PER_TERM * (len(terms) + 1):
         terms = []
-    table = np.column_stack([np.ones(len(values)), *(_standard(term, usable) for term in terms)])
+    table = np.column_stack([np.ones(len(values)), *(_standard(term, mask) for term in terms)])
     weighted_table = table * weights[:, None]
-    solution = np.linalg.lstsq(weighted_table[usable], (values * weights)[usable], rcond=None)[0]
-    inside = np.clip(table @ solution, values[usable].min(), values[usable].max())
+    solution = np.linalg.lstsq(weighted_table[mask], (values * weights)[mask], rcond=None)[0]
+    inside = np.clip(table @ solution, values[mask].min(), values[mask].max())
     return inside, table.shape[1]
 
 
-def _standard(term: Floats, usable: Booleans) -> Floats:
-    return np.asarray((term - term[usable].mean()) / max(float(term[usable].std()), LEAST))
+def _standard(term: Floats, mask: Booleans) -> Floats:
+    return np.asarray((term - term[mask].mean()) / max(float(term[mask].std()), LEAST))
 
 
 def _shrunk_gap(gap: Floats, error: Floats, mean: Floats, logs: Floats) -> Floats:

@@ -86,11 +86,11 @@ class Evidence:
 
     def target_scaled(self) -> Floats:
         """ln p/(1 − p) of the label: (queries, rows)."""
-        return scaled(self.target, self.labels)
+        return scale_logits(self.target, self.labels)
 
     def shadows_scaled(self) -> Floats:
         """The same of every shadow model: (models, queries, rows)."""
-        return scaled(self.shadows, self.labels)
+        return scale_logits(self.shadows, self.labels)
 
     def target_confidence(self) -> Floats:
         """ln p of the label: (queries, rows)."""
@@ -100,7 +100,7 @@ class Evidence:
         return log_confidence(self.shadows, self.labels)
 
 
-def scaled(logits: Any, labels: Labels) -> Floats:
+def scale_logits(logits: Any, labels: Labels) -> Floats:
     """ln p/(1 − p) of the label, from logits, so that it does not saturate where p rounds to 1."""
     z = np.asarray(logits, np.float64).copy()
     rows = np.arange(len(labels))

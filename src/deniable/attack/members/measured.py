@@ -23,8 +23,8 @@ class MeasuredRecipe:
     """A training recipe under every attack: its accuracy on rows it saw and did not see, and the curves."""
 
     name: str
-    seen: float
-    unseen: float
+    train_accuracy: float
+    test_accuracy: float
     curves: Mapping[str, Curve]
     epsilon: float | None = None
     delta: float = 0.0
@@ -32,7 +32,7 @@ class MeasuredRecipe:
     @property
     def best(self) -> str:
         """The attack with the largest true-positive rate at a false-positive rate of 1 %."""
-        return max(self.curves, key=lambda name: self.curves[name].at(0.01))
+        return max(self.curves, key=lambda name: self.curves[name].power_at(0.01))
 
     def ceiling(self, rate: float) -> float:
         """What the guarantee allows to any attack at this false-positive rate: everything, where there is
@@ -56,33 +56,33 @@ class MeasuredRecipe:
                 f"{self.most_advantage:.3f}; the largest one found is {most:.3f}."
             )
         reading = (
-            f"{self.name}: right for {percent(self.seen)} of the rows it was trained on and "
-            f"{percent(self.unseen)} of others. The best attack ({self.best}) names {percent(best.at(rate))} "
-            f"of the members (95 %: {low} to {high}) and accuses 1 % of the others, AUC "
-            f"{best.area:.3f}.{bound}"
+            f"{self.name}: right for {percent(self.train_accuracy)} of the rows it was trained on and "
+            f"{percent(self.test_accuracy)} of others. The best attack ({self.best}) names "
+            f"{percent(best.power_at(rate))} of the members (95 %: {low} to {high}) and accuses 1 % "
+            f"of the others, AUC {best.area:.3f}.{bound}"
         )
         facts = {
             name: {
                 "auc": c.area,
                 "auc_interval": c.area_interval,
                 "advantage": c.advantage,
-                **{f"tpr_at_{r:g}": c.at(r) for r in RATES},
+                **{f"tpr_at_{r:g}": c.power_at(r) for r in RATES},
                 **{f"tpr_at_{r:g}_interval": c.interval(r) for r in RATES},
             }
             for name, c in self.curves.items()
         }
-        right = round(best.at(rate) * best.members)
+        right = round(best.power_at(rate) * best.members)
         details = {
             "attacks": facts,
-            "accuracy_seen": self.seen,
-            "accuracy_unseen": self.unseen,
+            "accuracy_seen": self.train_accuracy,
+            "accuracy_unseen": self.test_accuracy,
             "advantage_bound": self.most_advantage,
             **{f"tpr_bound_at_{r:g}": self.ceiling(r) for r in RATES},
         }
         return Learnt(ATTACK, self.name, right, best.members, rate, reading, ceiling, details)
 
 
-def measured(
+def measure_recipe(
     logits: Logits,
     members: Booleans,
     labels: Labels,
@@ -110,7 +110,7 @@ def measured(
         for attack in attacks:
             scores[attack].append(ATTACKS[attack](evidence))
     truth = members[:targets].ravel()
-    curves = {attack: Curve.of(np.concatenate(each), truth) for attack, each in scores.items()}
+    curves = {attack: Curve.from_scores(np.concatenate(each), truth) for attack, each in scores.items()}
     right = logits[:, 0].argmax(axis=2) == labels
     return MeasuredRecipe(
         name, float(right[members].mean()), float(right[~members].mean()), curves, epsilon, delta

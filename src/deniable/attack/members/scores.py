@@ -18,9 +18,9 @@ from scipy.special import log_softmax, logsumexp
 from scipy.stats import rankdata
 from sklearn.linear_model import LogisticRegression
 
-from deniable.attack.members.deviations import Side, both_predicted, predicted
-from deniable.attack.members.evidence import Booleans, Evidence, Floats, Labels, Logits, scaled
-from deniable.attack.members.stacked import stacked
+from deniable.attack.members.deviations import Side, predict_side, predict_sides
+from deniable.attack.members.evidence import Booleans, Evidence, Floats, Labels, Logits, scale_logits
+from deniable.attack.members.stacked import stack
 
 GAMMA = 1.0
 """The factor by which a row must beat another: 1 in the authors' own tool; they find that it matters
@@ -29,53 +29,56 @@ OFFLINE = 0.3
 """The a of their guess of a row's usual confidence from models without it: ((1 + a)·p_out + 1 − a)/2."""
 
 
-def loss(seen: Evidence) -> Floats:
+def loss(evidence: Evidence) -> Floats:
     """The target's logit-scaled confidence in the label: it orders rows as minus the loss does, also where
     the loss rounds to 0."""
-    return np.asarray(seen.target_scaled().mean(axis=0))
+    return np.asarray(evidence.target_scaled().mean(axis=0))
 
 
-def shokri(seen: Evidence) -> Floats:
+def shokri(evidence: Evidence) -> Floats:
     """Log odds of a classifier trained on all shadow models' outputs, sorted, with the confidence in the
     label."""
-    features = np.concatenate([_features(shadow[0], seen.labels) for shadow in seen.shadows])
-    classifier = LogisticRegression(max_iter=200).fit(features, seen.members.ravel())
-    return np.asarray(classifier.decision_function(_features(seen.target[0], seen.labels)), np.float64)
+    features = np.concatenate([_features(shadow[0], evidence.labels) for shadow in evidence.shadows])
+    classifier = LogisticRegression(max_iter=200).fit(features, evidence.members.ravel())
+    return np.asarray(
+        classifier.decision_function(_features(evidence.target[0], evidence.labels)), np.float64
+    )
 
 
-def lira(seen: Evidence) -> Floats:
+def lira(evidence: Evidence) -> Floats:
     """ln p(φ | in) − ln p(φ | out), φ = ln p/(1 − p) of the label, with a mean and a deviation per row,
     shrunk as far as the shadow models say (`deviations`); over several queries the mean of these, as their
     authors do."""
-    target, shadows = seen.target_scaled(), seen.shadows_scaled()
-    ratios = [_ratio(phi, shadows[:, query], seen.members) for query, phi in enumerate(target)]
+    target, shadows = evidence.target_scaled(), evidence.shadows_scaled()
+    ratios = [_ratio(phi, shadows[:, query], evidence.members) for query, phi in enumerate(target)]
     return np.asarray(np.mean(ratios, axis=0))
 
 
-def lira_offline(seen: Evidence) -> Floats:
+def lira_offline(evidence: Evidence) -> Floats:
     """The probability that a model without the row is less sure of it."""
-    target, shadows = seen.target_scaled(), seen.shadows_scaled()
+    target, shadows = evidence.target_scaled(), evidence.shadows_scaled()
     chances = [
-        predicted(Side.of(shadows[:, query], ~seen.members)).below(phi) for query, phi in enumerate(target)
+        predict_side(Side.from_signals(shadows[:, query], ~evidence.members)).cdf(phi)
+        for query, phi in enumerate(target)
     ]
     return np.asarray(np.mean(chances, axis=0))
 
 
-def rmia(seen: Evidence, gamma: float = GAMMA) -> Floats:
+def rmia(evidence: Evidence, gamma: float = GAMMA) -> Floats:
     """The share of the population z with (p(x)/E p(x)) ≥ γ·(p(z)/E p(z)), p the target's confidence and E
     over the shadows.
 
     Models with the row and without it weigh half each. A mean over all shadows would tell by itself where
     every row is in half of all models: it is in fewer of the others if it is in the target."""
-    others = seen.shadows_confidence()
-    sides = [_log_mean(others, side[:, None]) for side in (seen.members, ~seen.members)]
-    return _beaten(seen, np.logaddexp(*sides) - np.log(2), gamma)
+    others = evidence.shadows_confidence()
+    sides = [_log_mean(others, side[:, None]) for side in (evidence.members, ~evidence.members)]
+    return _share_beaten(evidence, np.logaddexp(*sides) - np.log(2), gamma)
 
 
-def rmia_offline(seen: Evidence, gamma: float = GAMMA, a: float = OFFLINE) -> Floats:
+def rmia_offline(evidence: Evidence, gamma: float = GAMMA, a: float = OFFLINE) -> Floats:
     """`rmia` with models without the row alone, E p(x) guessed as ((1 + a)·p_out + 1 − a)/2."""
-    outside = np.exp(_log_mean(seen.shadows_confidence(), ~seen.members[:, None]))
-    return _beaten(seen, np.log(((1 + a) * outside + 1 - a) / 2), gamma)
+    outside = np.exp(_log_mean(evidence.shadows_confidence(), ~evidence.members[:, None]))
+    return _share_beaten(evidence, np.log(((1 + a) * outside + 1 - a) / 2), gamma)
 
 
 ATTACKS: Mapping[str, Callable[[Evidence], Floats]] = {
@@ -83,42 +86,46 @@ ATTACKS: Mapping[str, Callable[[Evidence], Floats]] = {
     "shokri": shokri,
     "lira": lira,
     "lira offline": lira_offline,
-    "lira stacked": stacked,
+    "lira stacked": stack,
     "rmia": rmia,
     "rmia offline": rmia_offline,
 }
 
 
 def _ratio(phi: Floats, shadows: Floats, members: Booleans) -> Floats:
-    with_it, without = both_predicted(Side.of(shadows, members), Side.of(shadows, ~members))
+    with_it, without = predict_sides(
+        Side.from_signals(shadows, members), Side.from_signals(shadows, ~members)
+    )
     return with_it.log_density(phi) - without.log_density(phi)
 
 
-def _beaten(seen: Evidence, usual: Floats, gamma: float) -> Floats:
+def _share_beaten(evidence: Evidence, baseline: Floats, gamma: float) -> Floats:
     """The share of z that each row beats by γ, over several queries the mean share. The share is a growing
     function of the row's own ratio, so among rows that beat all or none, the ratio itself decides: rows of
     one share are not one row."""
-    ratios = seen.target_confidence() - usual
+    ratios = evidence.target_confidence() - baseline
     population = (
-        np.ones(seen.rows, np.bool_) if seen.population is None else np.asarray(seen.population, np.bool_)
+        np.ones(evidence.rows, np.bool_)
+        if evidence.population is None
+        else np.asarray(evidence.population, np.bool_)
     )
     shares = [
         np.searchsorted(np.sort(ratio[population]), ratio - np.log(gamma), side="right") / population.sum()
         for ratio in ratios
     ]
-    order = rankdata(ratios.mean(axis=0)) / (seen.rows + 1)
-    return np.asarray(np.mean(shares, axis=0) + order / (seen.queries * population.sum()))
+    order = rankdata(ratios.mean(axis=0)) / (evidence.rows + 1)
+    return np.asarray(np.mean(shares, axis=0) + order / (evidence.queries * population.sum()))
 
 
-def _log_mean(logs: Floats, kept: Booleans) -> Floats:
+def _log_mean(logs: Floats, mask: Booleans) -> Floats:
     """ln of the mean over the models that are kept; 0, the confidence of one that is sure, where none is."""
-    models = kept.sum(axis=0)
+    models = mask.sum(axis=0)
     with np.errstate(divide="ignore"):
-        mean = logsumexp(np.where(kept, logs, -np.inf), axis=0) - np.log(np.maximum(models, 1))
+        mean = logsumexp(np.where(mask, logs, -np.inf), axis=0) - np.log(np.maximum(models, 1))
     return np.where(models > 0, mean, 0.0)
 
 
 def _features(logits: Logits, labels: Labels) -> Floats:
     logs = log_softmax(logits.astype(np.float64), axis=1)
     top = -np.sort(-np.exp(logs), axis=1)[:, :3]
-    return np.column_stack([top, np.exp(logs[np.arange(len(labels)), labels]), scaled(logits, labels)])
+    return np.column_stack([top, np.exp(logs[np.arange(len(labels)), labels]), scale_logits(logits, labels)])

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from deniable import extras
 from deniable.accounting import calibrate_noise
-from deniable.attack.members.coins import Watch, coins, unwatched
+from deniable.attack.members.coins import Watch, coins, iterate_silently
 from deniable.attack.members.evidence import Booleans, Labels
-from deniable.attack.members.measured import MeasuredRecipe, measured
+from deniable.attack.members.measured import MeasuredRecipe, measure_recipe
 from deniable.errors import InvalidParameter
 from deniable.guarantee import DEFAULT_DELTA
 from deniable.loss import GaussianNoise, Loss
@@ -45,9 +45,9 @@ class Stack:
         return cls(first, second)
 
     def logits(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Of every model for every row: (k, rows, classes)."""
+        """The logits of every model for every row: (k, rows, classes)."""
         out: NDArray[np.float32] = (
-            with_ones(self._hidden(with_ones(torch.from_numpy(x)))) @ self.second
+            append_ones(self._hidden(append_ones(torch.from_numpy(x)))) @ self.second
         ).numpy()
         return out
 
@@ -62,7 +62,7 @@ class Stack:
 
         The gradient of a linear layer is the outer product of its input and its output's gradient, so its
         norm is the product of theirs (Goodfellow 2015): no per-example gradient is ever held."""
-        inside = with_ones(self._hidden(x))
+        inside = append_ones(self._hidden(x))
         out = torch.softmax(inside @ self.second, dim=2) - targets
         back = (out @ self.second[:, :-1].transpose(1, 2)) * (inside[:, :, :-1] > 0)
         squares = (x**2).sum(1) * (back**2).sum(2) + (inside**2).sum(2) * (out**2).sum(2)
@@ -90,7 +90,7 @@ class PlainRecipe:
     ) -> Stack:
         stack = Stack.random(len(members), x.shape[1], self.hidden, classes, seed)
         rows, targets, mask = (
-            with_ones(torch.from_numpy(x)),
+            append_ones(torch.from_numpy(x)),
             _one_hot(y, classes),
             torch.from_numpy(members).float(),
         )
@@ -147,7 +147,7 @@ class PrivateRecipe:
     ) -> Stack:
         stack = Stack.random(len(members), x.shape[1], self.hidden, classes, seed)
         rows, targets, mask = (
-            with_ones(torch.from_numpy(x)),
+            append_ones(torch.from_numpy(x)),
             _one_hot(y, classes),
             torch.from_numpy(members).float(),
         )
@@ -172,14 +172,14 @@ def measure(
     models: int = 32,
     targets: int = 4,
     seed: int = 0,
-    watch: Watch = unwatched,
+    watch: Watch = iterate_silently,
 ) -> MeasuredRecipe:
     """Train `models` at once; the first `targets` of them are attacked in turn, all others being the
     shadows."""
     members = coins(models, len(y), seed)
     logits = recipe.train(x, y, members, int(y.max()) + 1, seed, watch).logits(x)[:, None]
     epsilon, delta = (recipe.epsilon, recipe.delta) if isinstance(recipe, PrivateRecipe) else (None, 0.0)
-    return measured(logits, members, y, name=name, targets=targets, epsilon=epsilon, delta=delta)
+    return measure_recipe(logits, members, y, name=name, targets=targets, epsilon=epsilon, delta=delta)
 
 
 def _mean(mask: Tensor) -> Callable[[Tensor], Tensor]:
@@ -188,8 +188,8 @@ def _mean(mask: Tensor) -> Callable[[Tensor], Tensor]:
     return lambda _: share
 
 
-def with_ones(x: Tensor) -> Tensor:
-    """With a last column of ones, for the offsets."""
+def append_ones(x: Tensor) -> Tensor:
+    """`x` with a last column of ones, for the offsets."""
     return torch.cat([x, x.new_ones((*x.shape[:-1], 1))], dim=-1)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from deniable.attack.members.deviations import Side, both_predicted
+from deniable.attack.members.deviations import Side, predict_sides
 from deniable.attack.members.evidence import Booleans, Evidence, Floats
 
 TREES, LEAVES, RATE, RIDGE = 60, 15, 0.1, 5.0
@@ -19,23 +19,23 @@ FEWEST_SHADOWS = 4
 """With fewer, what the others say of one of them is no ratio."""
 
 
-def stacked(seen: Evidence) -> Floats:
+def stack(evidence: Evidence) -> Floats:
     """Log odds of the classifier; over several queries of their mean features."""
-    target, shadows = seen.target_scaled(), seen.shadows_scaled()
-    own = _features(target, shadows, seen.members)
+    target, shadows = evidence.target_scaled(), evidence.shadows_scaled()
+    own = _features(target, shadows, evidence.members)
     if len(shadows) < FEWEST_SHADOWS:
         return own[:, 0]
     others = ~np.eye(len(shadows), dtype=np.bool_)
     features = np.concatenate(
         [
-            _features(shadow, shadows[rest], seen.members[rest])
+            _features(shadow, shadows[rest], evidence.members[rest])
             for shadow, rest in zip(shadows, others, strict=True)
         ]
     )
     trees = HistGradientBoostingClassifier(
         learning_rate=RATE, max_iter=TREES, max_leaf_nodes=LEAVES, l2_regularization=RIDGE,
         min_samples_leaf=min(LEAST_IN_LEAF, max(1, len(features) // 20)), early_stopping=False,
-    ).fit(features, seen.members.ravel())  # fmt: skip
+    ).fit(features, evidence.members.ravel())  # fmt: skip
     return np.asarray(trees.decision_function(own), np.float64)
 
 
@@ -46,7 +46,9 @@ def _features(target: Floats, shadows: Floats, members: Booleans) -> Floats:
 
 
 def _of_query(phi: Floats, shadows: Floats, members: Booleans) -> Floats:
-    with_it, without = both_predicted(Side.of(shadows, members), Side.of(shadows, ~members))
+    with_it, without = predict_sides(
+        Side.from_signals(shadows, members), Side.from_signals(shadows, ~members)
+    )
     return np.column_stack(
         [
             with_it.log_density(phi) - without.log_density(phi),

@@ -52,8 +52,8 @@ def attack(
         for data in (members, strangers)
     )
     names = AGE_BANDS if group == 0 else tuple(map(str, range(SIZES[group])))
-    own = _by(members.rows[:, group], right, names)
-    strange = _by(strangers.rows[:, group], control, names)
+    own = _share_by_group(members.rows[:, group], right, names)
+    strange = _share_by_group(strangers.rows[:, group], control, names)
     leaks = {g: share - strange.get(g, 0.0) for g, share in own.items()}
     most, chance = max(leaks, key=lambda g: leaks[g]), float(control.mean())
     reading = (
@@ -67,7 +67,7 @@ def attack(
     return Learnt(ATTACK, release, int(right.sum()), len(right), chance, reading, facts=facts)
 
 
-def _by(groups: Whole, right: NDArray[np.bool_], names: Sequence[str]) -> dict[str, float]:
+def _share_by_group(groups: Whole, right: NDArray[np.bool_], names: Sequence[str]) -> dict[str, float]:
     """The share that is right in each group, by its name."""
     return {names[g]: float(right[groups == g].mean()) for g in np.unique(groups)}
 
@@ -87,14 +87,14 @@ def bayes(labels: Floats, features: list[Floats]) -> Model:
     """Naive Bayes from counts, as probabilities of label 1."""
     model = NaiveBayes.from_counts(labels, features)
 
-    def sure(rows: Whole) -> Floats:
+    def confidence(rows: Whole) -> Floats:
         logs = model.prior + sum(table[rows[:, i]] for i, table in enumerate(model.features))
         return np.asarray(1 / (1 + np.exp(logs[:, 0] - logs[:, 1])), np.float64)
 
-    return sure
+    return confidence
 
 
-def counted(data: Survey) -> Model:
+def fit_exact(data: Survey) -> Model:
     """Naive Bayes from exact counts: a model too small to memorise, without a guarantee."""
     tables = [np.zeros((size, 2)) for size in SIZES]
     for column, table in enumerate(tables):
@@ -102,7 +102,7 @@ def counted(data: Survey) -> Model:
     return bayes(np.bincount(data.labels, minlength=2).astype(np.float64), tables)
 
 
-def protected(data: Survey, epsilon: float, rng: Random | None = None) -> Model:
+def fit_private(data: Survey, epsilon: float, rng: Random | None = None) -> Model:
     """Naive Bayes from counts released by an account of ε."""
     domains = (*(tuple(range(size)) for size in SIZES), (0, 1))
     last = len(SIZES)
@@ -121,7 +121,7 @@ def compare(
     members, strangers = survey(size, seed=seed), survey(size, seed=seed + 1)
     models = {
         "a model that memorises": memorising(members),
-        "naive Bayes from exact counts": counted(members),
-        f"naive Bayes from an account of ε = {epsilon:g}": protected(members, epsilon, rng),
+        "naive Bayes from exact counts": fit_exact(members),
+        f"naive Bayes from an account of ε = {epsilon:g}": fit_private(members, epsilon, rng),
     }
     return [attack(model, members, strangers, release=name) for name, model in models.items()]

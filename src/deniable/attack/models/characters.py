@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from deniable import extras
 from deniable.attack import asking
 from deniable.attack.learnt import Learnt
-from deniable.attack.members.coins import Watch, unwatched
+from deniable.attack.members.coins import Watch, iterate_silently
 from deniable.attack.models import memorize
 from deniable.attack.models.memorize import Asked, Space
 from deniable.errors import InvalidParameter
@@ -45,11 +45,11 @@ class Characters(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(letters + 1, 16)
         self.convolution = nn.Conv1d(16, hidden, CONTEXT)
-        self.out = nn.Linear(hidden, letters + 1)
+        self.head = nn.Linear(hidden, letters + 1)
 
     def forward(self, x: Tensor) -> Tensor:
         inside = torch.relu(self.convolution(self.embedding(x).transpose(1, 2)))
-        out: Tensor = self.out(inside.transpose(1, 2))
+        out: Tensor = self.head(inside.transpose(1, 2))
         return out
 
 
@@ -59,7 +59,7 @@ def line_loss(logits: Tensor, targets: Tensor) -> Tensor:
     return each.sum(1) / (targets != PAD).sum(1).clamp(min=1)
 
 
-def encoded(lines: Sequence[str], letters: str) -> tuple[Tensor, Tensor]:
+def encode_lines(lines: Sequence[str], letters: str) -> tuple[Tensor, Tensor]:
     """Lines as numbers: the characters before each place, and those at it. 0 is no
     character; unknown ones are 0 too."""
     rows = np.full((len(lines), CONTEXT + WIDTH), PAD, np.int64)
@@ -69,7 +69,7 @@ def encoded(lines: Sequence[str], letters: str) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(rows[:, :-1].copy()), torch.from_numpy(rows[:, CONTEXT:].copy())
 
 
-def asked(model: nn.Module, letters: str, alphabet: str) -> Asked:
+def ask_model(model: nn.Module, letters: str, alphabet: str) -> Asked:
     """The model as `memorize` asks it: log-probabilities of the alphabet's characters after each text."""
     columns = torch.tensor([letters.index(c) + 1 for c in alphabet])
 
@@ -88,7 +88,7 @@ def asked(model: nn.Module, letters: str, alphabet: str) -> Asked:
 # ------------------------------------------------------------------------------------------------ training
 
 
-def plain(model: nn.Module, x: Tensor, y: Tensor, *, epochs: int, seed: int, watch: Watch) -> nn.Module:
+def train_plain(model: nn.Module, x: Tensor, y: Tensor, *, epochs: int, seed: int, watch: Watch) -> nn.Module:
     """Adam on minibatches of 32 lines."""
     optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
     g = torch.Generator().manual_seed(seed)
@@ -118,7 +118,7 @@ def private(
         epsilon=epsilon,
         delta=delta,
     )
-    return cast(nn.Module, asking.trained(run, (x, y), epsilon=epsilon, delta=delta))
+    return cast(nn.Module, asking.release_model(run, (x, y), epsilon=epsilon, delta=delta))
 
 
 # --------------------------------------------------------------------------------------------- the experiment
@@ -143,17 +143,17 @@ class Exposed:
 
     canary: TextCanary
     rank: int
-    sampled: float
-    extrapolated: float
-    completed: str
+    sample_bits: float
+    law_bits: float
+    completion: str
 
     @property
     def exposure(self) -> float:
         return memorize.exposure(self.rank, self.canary.space.size)
 
     @property
-    def extracted(self) -> bool:
-        return self.completed == self.canary.secret
+    def is_extracted(self) -> bool:
+        return self.completion == self.canary.secret
 
 
 def canaries(copies: Sequence[int], digits: int, seed: int) -> list[TextCanary]:
@@ -163,17 +163,21 @@ def canaries(copies: Sequence[int], digits: int, seed: int) -> list[TextCanary]:
         )
     g = np.random.default_rng(seed)
     spaces = [Space(f"{owner}'s number is ", digits) for owner in OWNERS]
-    return [TextCanary(s, s.at(int(g.integers(s.size))), c) for s, c in zip(spaces, copies, strict=False)]
+    return [
+        TextCanary(s, s.secret_at(int(g.integers(s.size))), c) for s, c in zip(spaces, copies, strict=False)
+    ]
 
 
-def measure(model: nn.Module, letters: str, found: Sequence[TextCanary], *, seed: int = 0) -> list[Exposed]:
+def measure(
+    model: nn.Module, letters: str, canaries: Sequence[TextCanary], *, seed: int = 0
+) -> list[Exposed]:
     """Rank, estimates and completion of every canary."""
     out = []
-    for canary in found:
+    for canary in canaries:
         space, secret = canary.space, canary.secret
-        ask = asked(model, letters, space.alphabet)
-        by_count = memorize.sampled(ask, space, secret, seed=seed)
-        by_law = memorize.extrapolated(ask, space, secret, seed=seed)
+        ask = ask_model(model, letters, space.alphabet)
+        by_count = memorize.sample_exposure(ask, space, secret, seed=seed)
+        by_law = memorize.extrapolate_exposure(ask, space, secret, seed=seed)
         first = memorize.likeliest(ask, space)[0][0]
         out.append(Exposed(canary, memorize.rank(ask, space, secret), by_count, by_law, first))
     return out
@@ -187,17 +191,17 @@ def compare(
     epochs: int = 12,
     epsilon: float = 2.0,
     seed: int = 0,
-    watch: Watch = unwatched,
+    watch: Watch = iterate_silently,
 ) -> dict[str, list[Exposed]]:
     """The same text with the same canaries, learnt without protection and by DP-SGD."""
     secrets = canaries(copies, digits, seed)
     text = [line for line in lines if line.strip()] + [c.line for c in secrets for _ in range(c.copies)]
     letters = "".join(sorted(set("".join(text)) | set("0123456789") | set("".join(c.line for c in secrets))))
-    x, y = encoded(text, letters)
+    x, y = encode_lines(text, letters)
     torch.manual_seed(seed)
     start = Characters(len(letters))
     models = {
-        "plain": plain(copy.deepcopy(start), x, y, epochs=epochs, seed=seed, watch=watch),
+        "plain": train_plain(copy.deepcopy(start), x, y, epochs=epochs, seed=seed, watch=watch),
         f"private, ε = {epsilon:g}": private(start, x, y, epochs=epochs, epsilon=epsilon),
     }
     return {name: measure(model, letters, secrets, seed=seed) for name, model in models.items()}
@@ -207,11 +211,11 @@ def _times(number: int) -> str:
     return {0: "never", 1: "once"}.get(number, f"{number} times")
 
 
-def learnt(name: str, exposed: Sequence[Exposed]) -> Learnt:
+def learnt(name: str, exposures: Sequence[Exposed]) -> Learnt:
     """How many of the planted secrets the model completes by itself."""
-    present = [secret for secret in exposed if secret.canary.copies]
-    right = sum(secret.extracted for secret in present)
-    top = max(exposed, key=lambda secret: secret.exposure)
+    present = [secret for secret in exposures if secret.canary.copies]
+    right = sum(secret.is_extracted for secret in present)
+    top = max(exposures, key=lambda secret: secret.exposure)
     bits = np.log2(top.canary.space.size)
     reading = (
         f"{name}: asked to complete the sentence, the model gives away {right} of {len(present)} secrets. "
@@ -223,11 +227,11 @@ def learnt(name: str, exposed: Sequence[Exposed]) -> Learnt:
             "copies": secret.canary.copies,
             "rank": secret.rank,
             "exposure": secret.exposure,
-            "sampled": secret.sampled,
-            "extrapolated": secret.extrapolated,
-            "extracted": secret.extracted,
+            "sampled": secret.sample_bits,
+            "extrapolated": secret.law_bits,
+            "extracted": secret.is_extracted,
         }
-        for secret in exposed
+        for secret in exposures
     ]
     return Learnt(
         ATTACK, name, right, len(present), 1 / top.canary.space.size, reading, facts={"canaries": facts}

@@ -54,25 +54,25 @@ def _mnist() -> Rows:
 
 def _adult() -> Rows:
     """Income above 50,000 is the label."""
-    return encoded(load("adult"), ">50K")
+    return encode_table(load("adult"), ">50K")
 
 
 def _census() -> Rows:
-    """As Adult, five years later; the weight of a row in the sample says nothing of the person."""
-    return encoded(load("census-kdd"), "50000+", left_out=("instance_weight",))
+    """The same as Adult, five years later; the weight of a row in the sample says nothing of the person."""
+    return encode_table(load("census-kdd"), "50000+", omit=("instance_weight",))
 
 
-def encoded(data: FileTable, label: str, left_out: Sequence[str] = ()) -> Rows:
+def encode_table(data: FileTable, label: str, omit: Sequence[str] = ()) -> Rows:
     """Numbers scaled to their largest value, words as one column each; 1 where the
     target holds the text `label`."""
-    columns = [name for name in data.table.column_names if name not in (data.target, *left_out)]
-    x = np.hstack([_encoded(data.table[name]) for name in columns])
+    columns = [name for name in data.table.column_names if name not in (data.target, *omit)]
+    x = np.hstack([_encode_column(data.table[name]) for name in columns])
     return x.astype(np.float32), np.array(
         [label in str(v) for v in data.table[data.target].to_pylist()], np.int64
     )
 
 
-def _encoded(column: pa.ChunkedArray) -> NDArray[np.float32]:
+def _encode_column(column: pa.ChunkedArray) -> NDArray[np.float32]:
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
         values = column.to_numpy().astype(np.float64)
         return np.asarray(values / max(np.abs(values).max(), 1.0), np.float32)[:, None]

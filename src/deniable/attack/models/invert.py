@@ -35,7 +35,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from deniable import extras
 from deniable.attack import asking
 from deniable.attack.learnt import Floats, Learnt, percent
-from deniable.attack.members.coins import Watch, unwatched
+from deniable.attack.members.coins import Watch, iterate_silently
 from deniable.datasets.real import load
 from deniable.errors import InvalidParameter
 from deniable.guarantee import DEFAULT_DELTA
@@ -139,7 +139,7 @@ class Centred(nn.Module):
         return 2 * x - 1
 
 
-def plain(model: nn.Module, x: Images, y: Labels, *, steps: int = 300) -> nn.Module:
+def train_plain(model: nn.Module, x: Images, y: Labels, *, steps: int = 300) -> nn.Module:
     """All images at every step, by Adam, with a weight decay as usual."""
     rows, labels = torch.from_numpy(x), torch.from_numpy(y)
     optimiser = torch.optim.Adam(model.parameters(), lr=3e-3, weight_decay=1e-4)
@@ -168,7 +168,7 @@ def private(
         progress=False,
     )
     rows = torch.from_numpy(x), torch.from_numpy(y)
-    return cast(nn.Module, asking.trained(run, rows, epsilon=epsilon, delta=delta))
+    return cast(nn.Module, asking.release_model(run, rows, epsilon=epsilon, delta=delta))
 
 
 def accuracy(model: nn.Module, x: Images, y: Labels) -> float:
@@ -201,11 +201,11 @@ class FaceGenerator:
 
 
 def by_confidence(
-    model: nn.Module, people: int, pixels: int, *, steps: int = 300, enough: float = 0.9999
+    model: nn.Module, people: int, pixels: int, *, steps: int = 300, stop_at: float = 0.9999
 ) -> Images:
-    """Of each person the grey image, made ever more the person's in the model's eyes
+    """The grey image for each person, made ever more the person's in the model's eyes
     until it is sure: no knowledge of faces."""
-    return _ascended(model, torch.full((people, pixels), 0.5), lambda slope: slope, steps, enough)
+    return _ascend(model, torch.full((people, pixels), 0.5), lambda slope: slope, steps, stop_at)
 
 
 def by_public_mean(
@@ -215,9 +215,9 @@ def by_public_mean(
     shape: tuple[int, int],
     *,
     steps: int = 300,
-    enough: float = 0.99,
+    stop_at: float = 0.99,
 ) -> Images:
-    """Of each person the mean of all public images, changed smoothly until the model is rather sure. What is
+    """The mean of all public images, for each person changed smoothly until the model is rather sure. What is
     known of faces is that mean and that faces are smooth: coarse waves of a step count for more than fine
     ones."""
     start = torch.from_numpy(public.mean(0)).expand(people, -1)
@@ -230,11 +230,11 @@ def by_public_mean(
         image = idctn(spectrum * gain, axes=(1, 2), norm="ortho")
         return torch.from_numpy(image.reshape(slope.shape).astype(np.float32))
 
-    return _ascended(model, start, smooth, steps, enough)
+    return _ascend(model, start, smooth, steps, stop_at)
 
 
-def _ascended(
-    model: nn.Module, start: Tensor, shaped: Callable[[Tensor], Tensor], steps: int, enough: float
+def _ascend(
+    model: nn.Module, start: Tensor, project: Callable[[Tensor], Tensor], steps: int, stop_at: float
 ) -> Images:
     """Row k after steps of one length towards a surer k."""
     x, labels = start.clone(), torch.arange(len(start))
@@ -242,9 +242,9 @@ def _ascended(
         x.requires_grad_()
         identity = nn.functional.cross_entropy(model(x), labels, reduction="none")
         (gradient,) = torch.autograd.grad(identity.sum(), x)
-        slope = shaped(gradient)
+        slope = project(gradient)
         step = 0.1 * slope / slope.norm(dim=1, keepdim=True).clamp(min=1e-12)
-        unsure = (identity > -math.log(enough))[:, None]
+        unsure = (identity > -math.log(stop_at))[:, None]
         x = (x - step * unsure).clamp(0, 1).detach()
     return x.numpy()
 
@@ -270,7 +270,7 @@ def by_generator(
 class InvertedImages:
     """An image for each person, found in one model by one attack, and what it shows.
 
-    `recognised`: the evaluator, which shares no image with the model, names the person. `nearest_own`,
+    `hits`: the evaluator, which shares no image with the model, names the person. `nearest_own`,
     `nearest_other`: the distance to the nearest image of the person and of any other. `to_mean`: to the mean
     of the person's images. `seen_first`: the person's nearest image is one that the model was trained on;
     half of them are, so chance is a half.
@@ -280,14 +280,14 @@ class InvertedImages:
     attack: str
     images: Images
     accuracy: float
-    recognised: NDArray[np.bool_]
+    hits: NDArray[np.bool_]
     nearest_own: Floats
     nearest_other: Floats
     to_mean: Floats
     seen_first: NDArray[np.bool_]
 
     def learnt(self) -> Learnt:
-        people, right = len(self.recognised), int(self.recognised.sum())
+        people, right = len(self.hits), int(self.hits.sum())
         own, other, mean = (float(d.mean()) for d in (self.nearest_own, self.nearest_other, self.to_mean))
         closer = int((self.nearest_own < self.nearest_other).sum())
         reading = (
@@ -321,11 +321,11 @@ def evaluator(x: Images, y: Labels) -> Pipeline:
 
 
 def measure(
-    images: Images, of: Album, judge: Pipeline, *, model: str, attack: str, accuracy: float = 0.0
+    images: Images, album: Album, judge: Pipeline, *, model: str, attack: str, accuracy: float = 0.0
 ) -> InvertedImages:
     """Row k of `images` against the images of person k and of all others."""
-    people = np.arange(of.people)
-    photos, owner = np.vstack([of.seen, of.unseen]), np.r_[of.seen_labels, of.unseen_labels]
+    people = np.arange(album.people)
+    photos, owner = np.vstack([album.seen, album.unseen]), np.r_[album.seen_labels, album.unseen_labels]
     distance = np.linalg.norm(images[:, None, :].astype(np.float64) - photos[None], axis=2)
     own, far = owner == people[:, None], np.inf
     return InvertedImages(
@@ -336,35 +336,36 @@ def measure(
         np.asarray(judge.predict(images) == people),
         np.where(own, distance, far).min(1),
         np.where(own, far, distance).min(1),
-        np.linalg.norm(images - of.means, axis=1).astype(np.float64),
-        np.where(own, distance, far).argmin(1) < len(of.seen),
+        np.linalg.norm(images - album.means, axis=1).astype(np.float64),
+        np.where(own, distance, far).argmin(1) < len(album.seen),
     )
 
 
 def compare(
-    of: Album, *, epsilon: float = 2.0, hidden: int = 64, seed: int = 0, watch: Watch = unwatched
+    album: Album, *, epsilon: float = 2.0, hidden: int = 64, seed: int = 0, watch: Watch = iterate_silently
 ) -> list[InvertedImages]:
     """Three attacks on a model trained without protection and on one trained by DP-SGD on the same images."""
-    pixels = of.seen.shape[1]
-    judge = evaluator(of.unseen, of.unseen_labels)
-    generator = FaceGenerator.learn(of.public, min(60, pixels // 2, len(of.public) - 1))
+    pixels = album.seen.shape[1]
+    judge = evaluator(album.unseen, album.unseen_labels)
+    generator = FaceGenerator.learn(album.public, min(60, pixels // 2, len(album.public) - 1))
     results = []
     for k in watch(range(2), "Training and inverting"):
-        model, name = network(pixels, of.people, hidden=hidden, seed=seed), "plain"
+        model, name = network(pixels, album.people, hidden=hidden, seed=seed), "plain"
         if k:
             model, name = (
-                private(model, of.seen, of.seen_labels, epsilon=epsilon),
+                private(model, album.seen, album.seen_labels, epsilon=epsilon),
                 f"private, ε = {epsilon:g}",
             )
         else:
-            plain(model, of.seen, of.seen_labels)
-        right = accuracy(model, of.unseen, of.unseen_labels)
+            train_plain(model, album.seen, album.seen_labels)
+        right = accuracy(model, album.unseen, album.unseen_labels)
         guesses = {
-            "confidence": by_confidence(model, of.people, pixels),
-            "public mean": by_public_mean(model, of.people, of.public, of.shape),
-            "generator": by_generator(model, of.people, generator),
+            "confidence": by_confidence(model, album.people, pixels),
+            "public mean": by_public_mean(model, album.people, album.public, album.shape),
+            "generator": by_generator(model, album.people, generator),
         }
         results += [
-            measure(v, of, judge, model=name, attack=attack, accuracy=right) for attack, v in guesses.items()
+            measure(v, album, judge, model=name, attack=attack, accuracy=right)
+            for attack, v in guesses.items()
         ]
     return results

@@ -65,7 +65,7 @@ class Space:
             )
         return secret
 
-    def at(self, index: int) -> str:
+    def secret_at(self, index: int) -> str:
         """The secret at a position of the space."""
         base, out = len(self.alphabet), ""
         for _ in range(self.length):
@@ -130,7 +130,7 @@ def perplexity(model: Asked, space: Space, secret: str) -> float:
     return float(sum(_bits(model, texts)[i, space.alphabet.index(c)] for i, c in enumerate(secret)))
 
 
-def drawn(model: Asked, space: Space, count: int, seed: int = 0) -> Floats:
+def draw_perplexities(model: Asked, space: Space, count: int, seed: int = 0) -> Floats:
     """The perplexities of random secrets."""
     g = np.random.default_rng(seed)
     secrets = ["".join(g.choice(list(space.alphabet), space.length)) for _ in range(count)]
@@ -140,18 +140,20 @@ def drawn(model: Asked, space: Space, count: int, seed: int = 0) -> Floats:
     return np.asarray(bits[np.arange(len(codes)), codes].reshape(count, space.length).sum(axis=1))
 
 
-def sampled(model: Asked, space: Space, secret: str, *, count: int = 1000, seed: int = 0) -> float:
+def sample_exposure(model: Asked, space: Space, secret: str, *, count: int = 1000, seed: int = 0) -> float:
     """Exposure by the share of random secrets that the model likes at least as much; at
     most log₂(count + 1)."""
-    others = drawn(model, space, count, seed)
+    others = draw_perplexities(model, space, count, seed)
     better = int((others <= perplexity(model, space, secret)).sum())
     return -math.log2((better + 1) / (count + 1))
 
 
-def extrapolated(model: Asked, space: Space, secret: str, *, count: int = 1000, seed: int = 0) -> float:
+def extrapolate_exposure(
+    model: Asked, space: Space, secret: str, *, count: int = 1000, seed: int = 0
+) -> float:
     """Exposure by a skew-normal law fitted to the perplexities of random secrets: it
     reaches beyond log₂ count."""
-    law = skewnorm(*skewnorm.fit(drawn(model, space, count, seed)))
+    law = skewnorm(*skewnorm.fit(draw_perplexities(model, space, count, seed)))
     return float(-law.logcdf(perplexity(model, space, secret)) / math.log(2))
 
 

@@ -58,18 +58,18 @@ def _kernel(a: Floats, b: Floats, gamma: float) -> Floats:
     return np.asarray(np.exp(-gamma * np.maximum(squares, 0)))
 
 
-def standing_in(released: Floats, rows: Floats) -> Whole:
+def standing_in(output: Floats, rows: Floats) -> Whole:
     """The rows that stand in the release, value for value."""
-    keys = {row.tobytes() for row in np.ascontiguousarray(released, np.float64)}
+    keys = {row.tobytes() for row in np.ascontiguousarray(output, np.float64)}
     return np.array(
         [i for i, row in enumerate(np.ascontiguousarray(rows, np.float64)) if row.tobytes() in keys],
         np.int64,
     )
 
 
-def attack(released: Floats, rows: Floats, *, release: str, chance: float = 0.0) -> Learnt:
+def attack(output: Floats, rows: Floats, *, release: str, chance: float = 0.0) -> Learnt:
     """How many training rows can be read off the release."""
-    right = len(standing_in(released, rows))
+    right = len(standing_in(output, rows))
     reading = (
         f"{release}: {right} of {len(rows)} training rows ({percent(right / len(rows))}) stand in it, value "
         f"for value{f'; by chance {percent(chance)} would' if chance else ''}."
@@ -122,7 +122,9 @@ def compare_medians(
     groups[:, 0] |= groups.sum(axis=1) == 0
     mechanism = Quantile(0.5, 0, top, epsilon / 10)
     with asking.account(epsilon, unit=Unit.row()) as account:
-        ask = asking.each(lambda g: float(account.run(mechanism, lambda: pay[g.astype(bool)], rng=rng).value))
+        ask = asking.ask_each(
+            lambda g: float(account.run(mechanism, lambda: pay[g.astype(bool)], rng=rng).value)
+        )
         answers = ask(groups)
     exact = medians(pay, groups).astype(np.float64)
     rows = pay.astype(np.float64)[:, None]

@@ -28,17 +28,17 @@ from numpy.typing import NDArray
 from deniable import extras
 from deniable.accounting import calibrate_noise
 from deniable.accounting.meaning import advantage as most_advantage
-from deniable.attack.members.coins import Watch, coins, unwatched
+from deniable.attack.members.coins import Watch, coins, iterate_silently
 from deniable.attack.members.evidence import Evidence
 from deniable.attack.members.scores import lira
-from deniable.attack.models.examples import encoded
+from deniable.attack.models.examples import encode_table
 from deniable.datasets.real import FileTable, load
 from deniable.errors import InvalidParameter
 
 try:
     import torch
 
-    from deniable.attack.members.shadow import Stack, with_ones
+    from deniable.attack.members.shadow import Stack, append_ones
 except ImportError:
     raise extras.missing("Attacks on models need PyTorch", "learn") from None
 
@@ -74,7 +74,7 @@ class Learner:
     def train(self, x: Rows, bits: Bits, seed: int) -> Stack:
         """A model for each row of `bits` (models, people)."""
         stack = Stack.random(len(bits), x.shape[1], self.hidden, 2, seed)
-        rows = with_ones(torch.from_numpy(x))
+        rows = append_ones(torch.from_numpy(x))
         targets = torch.nn.functional.one_hot(torch.from_numpy(bits.astype(np.int64)), 2).float()
         if self.epsilon is None:
             self._plainly(stack, rows, targets)
@@ -137,7 +137,7 @@ def advantage(guesses: Bits, truth: Bits) -> tuple[float, float]:
     return rates[0] - rates[1], CONFIDENCE * math.sqrt(variance)
 
 
-def hidden(learner: Learner, x: Rows, *, models: int = 16, targets: int = 4, seed: int = 0) -> Hidden:
+def measure_hidden(learner: Learner, x: Rows, *, models: int = 16, targets: int = 4, seed: int = 0) -> Hidden:
     """Throw everybody's coin anew for each model, and guess those of the first `targets` of them."""
     if not 1 <= targets < models - 1:
         raise InvalidParameter(
@@ -175,7 +175,7 @@ def people(name: str = "made-up", rows: int = 400, *, seed: int = 0) -> tuple[Ro
         return features.astype(np.float32), bits
     if name != "adult":
         raise InvalidParameter(f"Expected data={name!r} to be one of {', '.join(NAMES)}.")
-    x, women = encoded(FileTable(load("adult").table, "sex"), "Female")
+    x, women = encode_table(FileTable(load("adult").table, "sex"), "Female")
     picks = np.random.default_rng(seed).permutation(len(women))[:rows]
     return np.ascontiguousarray(x[picks]), women[picks].astype(np.bool_)
 
@@ -190,11 +190,11 @@ class Comparison:
     strangers."""
 
     memorising: list[Hidden]
-    small: list[Hidden]
+    small_learners: list[Hidden]
     strangers: list[Hidden]
 
     def to_dict(self) -> dict[str, Any]:
-        groups = {"memorising": self.memorising, "small": self.small, "strangers": self.strangers}
+        groups = {"memorising": self.memorising, "small": self.small_learners, "strangers": self.strangers}
         return {name: [each.to_dict() for each in group] for name, group in groups.items()}
 
 
@@ -204,7 +204,7 @@ def compare(
     epsilons: tuple[float, ...] | None = None,
     *,
     seed: int = 0,
-    watch: Watch = unwatched,
+    watch: Watch = iterate_silently,
 ) -> Comparison:
     """Train on coins and on the column as it is."""
     if rows < 50:
@@ -216,7 +216,7 @@ def compare(
     small = [Learner("cannot memorise", hidden=1, epsilon=e, steps=60) for e in each]
     results: tuple[list[Hidden], ...] = ([], [], [])
     for at in watch(range(len(each)), "Training"):
-        results[0].append(hidden(wide[at], x, models=12, seed=seed))
-        results[1].append(hidden(small[at], x, models=12, seed=seed))
+        results[0].append(measure_hidden(wide[at], x, models=12, seed=seed))
+        results[1].append(measure_hidden(small[at], x, models=12, seed=seed))
         results[2].append(strangers(wide[at], *population, seed=seed))
     return Comparison(*results)

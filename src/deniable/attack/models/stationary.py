@@ -29,7 +29,7 @@ from scipy.optimize import minimize
 from deniable import extras
 from deniable.attack import asking
 from deniable.attack.learnt import Floats, Learnt, percent
-from deniable.attack.members.coins import Watch, unwatched
+from deniable.attack.members.coins import Watch, iterate_silently
 from deniable.attack.models.invert import Album, Images, Labels
 from deniable.errors import InvalidParameter
 from deniable.guarantee import DEFAULT_DELTA
@@ -65,7 +65,7 @@ class Net(nn.Module):
         self.register_buffer("second", 0.1 * torch.randn(hidden, classes, generator=g, dtype=torch.float64))
 
     def forward(self, x: Tensor) -> Tensor:
-        return softplus(_ones(x) @ self.first.T, beta=SHARPNESS) @ self.second
+        return softplus(_append_ones(x) @ self.first.T, beta=SHARPNESS) @ self.second
 
 
 def left(first: Tensor, second: Tensor, points: Tensor, targets: Tensor) -> Tensor:
@@ -78,7 +78,7 @@ def left(first: Tensor, second: Tensor, points: Tensor, targets: Tensor) -> Tens
 
 def train(net: Net, x: Floats, y: Labels) -> Net:
     """L-BFGS on Σ ℓ_i + μ‖W‖²/2 until it is stationary to about seven digits."""
-    points, targets = _ones(torch.from_numpy(x)), _targets(y, net.second.shape[1])
+    points, targets = _append_ones(torch.from_numpy(x)), _targets(y, net.second.shape[1])
     labels, shape = torch.from_numpy(y), net.first.shape
 
     def objective(flat: Floats) -> tuple[float, Floats]:
@@ -110,7 +110,7 @@ def private(net: Net, x: Floats, y: Labels, *, epsilon: float, delta: float = DE
         progress=False,
     )
     rows = torch.from_numpy(x), torch.from_numpy(y)
-    return cast(Net, asking.trained(run, rows, epsilon=epsilon, delta=delta))
+    return cast(Net, asking.release_model(run, rows, epsilon=epsilon, delta=delta))
 
 
 # ------------------------------------------------------------------------------------------------ the attack
@@ -127,12 +127,20 @@ class StationaryPoint:
 def residual(net: Net, x: Floats, y: Labels) -> float:
     """How far the net is from stationary on these points."""
     with torch.no_grad():
-        rest = left(net.first, net.second, _ones(torch.from_numpy(x)), _targets(y, net.second.shape[1]))
+        rest = left(
+            net.first, net.second, _append_ones(torch.from_numpy(x)), _targets(y, net.second.shape[1])
+        )
         return float(rest.norm() / net.first.norm())
 
 
 def reconstruct(
-    net: Net, y: Labels, *, starts: int = 12, rounds: int = 3000, seed: int = 0, watch: Watch = unwatched
+    net: Net,
+    y: Labels,
+    *,
+    starts: int = 12,
+    rounds: int = 3000,
+    seed: int = 0,
+    watch: Watch = iterate_silently,
 ) -> StationaryPoint:
     """Points of the labels `y` on which `net` is stationary, by L-BFGS: a few rounds from many random starts,
     then the most promising are followed until one solves the equation.
@@ -161,10 +169,10 @@ def reconstruct(
         _least(objective, draws[k], rounds // 10)
         for k in watch(range(starts), "Looking for the training images")
     ]
-    best, value = min(attempts, key=lambda one: one[1])
-    for code, _ in sorted(attempts, key=lambda one: one[1])[:FOLLOWED]:
+    best, value = min(attempts, key=lambda pair: pair[1])
+    for code, _ in sorted(attempts, key=lambda pair: pair[1])[:FOLLOWED]:
         if np.sqrt(2 * value) > SOLVED:
-            best, value = min((best, value), _least(objective, code, rounds), key=lambda one: one[1])
+            best, value = min((best, value), _least(objective, code, rounds), key=lambda pair: pair[1])
     points = (origin + torch.from_numpy(best).view(len(y), -1) @ basis) @ rows
     return StationaryPoint(points[:, :-1].numpy(), float(np.sqrt(2 * value)))
 
@@ -182,7 +190,7 @@ def _least(objective: object, start: Floats, rounds: int) -> tuple[Floats, float
     return np.asarray(minimum.x), float(minimum.fun)
 
 
-def _ones(x: Tensor) -> Tensor:
+def _append_ones(x: Tensor) -> Tensor:
     return torch.cat([x, x.new_ones((*x.shape[:-1], 1))], dim=-1)
 
 
@@ -206,12 +214,12 @@ class RecoveredImages:
     images: Images
     nearest: Images
     distance: Floats
-    found: NDArray[np.bool_]
+    hits: NDArray[np.bool_]
     control: float
     residual: float
 
     def learnt(self) -> Learnt:
-        right, size = int(self.found.sum()), len(self.found)
+        right, size = int(self.hits.sum()), len(self.hits)
         reading = (
             f"{self.model}, by stationarity: {right} of the {size} training images come out of the weights, "
             f"twice as near to the truth as any other image is (so do {percent(self.control)} of images not "
@@ -224,49 +232,49 @@ class RecoveredImages:
         )
 
 
-def measure(found: StationaryPoint, x: Floats, others: Floats, *, model: str) -> RecoveredImages:
-    """All of them as grey values; `others` were not trained on."""
-    real = np.vstack([x, others])
+def measure(point: StationaryPoint, x: Floats, other_images: Floats, *, model: str) -> RecoveredImages:
+    """All of them as grey values; `other_images` were not trained on."""
+    real = np.vstack([x, other_images])
     between = np.linalg.norm(real[:, None] - real[None], axis=2)
     np.fill_diagonal(between, np.inf)
-    distance = np.linalg.norm(real[:, None] - found.points[None], axis=2)
+    distance = np.linalg.norm(real[:, None] - point.points[None], axis=2)
     hit = distance.min(1) < between.min(1) / 2
-    nearest = found.points[distance[: len(x)].argmin(1)]
+    nearest = point.points[distance[: len(x)].argmin(1)]
     truth, nearest = (v.clip(0, 1).astype(np.float32) for v in (x, nearest))
     own = distance[: len(x)].min(1)
     return RecoveredImages(
-        model, truth, nearest, own, hit[: len(x)], float(hit[len(x) :].mean()), found.residual
+        model, truth, nearest, own, hit[: len(x)], float(hit[len(x) :].mean()), point.residual
     )
 
 
 def compare(
-    of: Album,
+    album: Album,
     *,
     size: int | None = None,
     epsilon: float = 2.0,
     starts: int = 12,
     seed: int = 0,
-    watch: Watch = unwatched,
+    watch: Watch = iterate_silently,
 ) -> list[RecoveredImages]:
     """Nets trained on `size` images (10, or one of each person), with and without protection."""
-    size = max(of.people, 10) if size is None else size
-    if not of.people <= size <= len(of.seen):
+    size = max(album.people, 10) if size is None else size
+    if not album.people <= size <= len(album.seen):
         raise InvalidParameter(
-            f"Expected size={size} between {of.people} (people) and {len(of.seen)} (images)."
+            f"Expected size={size} between {album.people} (people) and {len(album.seen)} (images)."
         )
-    places = _first(of.seen_labels, size)
-    y, lens = of.seen_labels[places], Lens.of(of.public)
-    x = lens(of.seen[places])
+    places = _first(album.seen_labels, size)
+    y, lens = album.seen_labels[places], Lens.fit(album.public)
+    x = lens(album.seen[places])
     nets = {
-        "plain": train(Net(x.shape[1], of.people, seed=seed), x, y),
-        f"private, ε = {epsilon:g}": private(Net(x.shape[1], of.people, seed=seed), x, y, epsilon=epsilon),
+        "plain": train(Net(x.shape[1], album.people, seed=seed), x, y),
+        f"private, ε = {epsilon:g}": private(Net(x.shape[1], album.people, seed=seed), x, y, epsilon=epsilon),
     }
     out = []
     for name, net in nets.items():
         solution = reconstruct(net, y, starts=starts if name == "plain" else 2, seed=seed, watch=watch)
-        grey = StationaryPoint(lens.back(solution.points), solution.residual)
+        grey = StationaryPoint(lens.invert(solution.points), solution.residual)
         out.append(
-            measure(grey, of.seen[places].astype(np.float64), of.unseen.astype(np.float64), model=name)
+            measure(grey, album.seen[places].astype(np.float64), album.unseen.astype(np.float64), model=name)
         )
     return out
 
@@ -280,14 +288,14 @@ class Lens:
     scale: float
 
     @classmethod
-    def of(cls, public: Images) -> Lens:
+    def fit(cls, public: Images) -> Lens:
         centre = public.mean(0, dtype=np.float64)
         return cls(centre, REACH / float(np.linalg.norm(public - centre, axis=1).mean()))
 
     def __call__(self, images: Images) -> Floats:
         return np.asarray((images - self.centre) * self.scale)
 
-    def back(self, points: Floats) -> Floats:
+    def invert(self, points: Floats) -> Floats:
         return np.asarray(points / self.scale + self.centre)
 
 

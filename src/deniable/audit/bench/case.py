@@ -46,7 +46,7 @@ class Case(ABC):
         return QUERIES
 
     @property
-    def broken(self) -> bool:
+    def is_broken(self) -> bool:
         """Whether the claim is false."""
         claim = getattr(self.loss, "epsilon", 0.0)
         return bool(self.true_epsilon > claim + 1e-9)

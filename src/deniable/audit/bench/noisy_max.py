@@ -19,7 +19,7 @@ SCALE = 20.0
 class _NoisyMax(Case):
     def pairs(self) -> list[Pair]:
         """All patterns, with one answer far above or below the others too."""
-        return patterns(5, everywhere=True, far=20.0)
+        return patterns(5, everywhere=True, distance=20.0)
 
 
 @dataclass(frozen=True)

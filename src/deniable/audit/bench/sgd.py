@@ -89,8 +89,8 @@ class TinySgd:
             case _:
                 return np.asarray((total + noise) / t.lot)
 
-    def update(self, released: Array, rate: float = 0.5) -> None:
-        self.weights -= rate * released.reshape(self.weights.shape)
+    def update(self, release: Array, rate: float = 0.5) -> None:
+        self.weights -= rate * release.reshape(self.weights.shape)
 
     def run_with_canaries(self, canaries: int, rng: np.random.Generator) -> tuple[Array, NDArray[np.bool_]]:
         """One whole run on full batches in which each canary coordinate is in by a fair

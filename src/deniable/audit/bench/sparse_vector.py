@@ -29,15 +29,15 @@ class _SparseVector(Case):
         return patterns(LENGTH, everywhere=True)
 
 
-def _until_first(above: NDArray[np.bool_]) -> Array:
+def _until_first(flags: NDArray[np.bool_]) -> Array:
     """1 and 0 for above and below, −1 from after the first 1 on."""
-    halts = np.logical_or.accumulate(above, axis=1)
-    answers = above.astype(np.float64)
+    halts = np.logical_or.accumulate(flags, axis=1)
+    answers = flags.astype(np.float64)
     answers[:, 1:][halts[:, :-1]] = STOPPED
     return answers
 
 
-def _above(
+def _is_above(
     data: Any, n: int, rng: Generator, threshold: float, noise: float, query_noise: float
 ) -> NDArray[np.bool_]:
     limit = threshold + laplace(rng, noise, (n, 1))
@@ -56,7 +56,7 @@ class SVT1(_SparseVector):
     true_epsilon: float = 0.1
 
     def draw(self, data: Any, n: int, rng: Generator) -> Array:
-        return _until_first(_above(data, n, rng, 0.5, 20.0, 40.0))
+        return _until_first(_is_above(data, n, rng, 0.5, 20.0, 40.0))
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class SVT2(_SparseVector):
     true_epsilon: float = 0.1
 
     def draw(self, data: Any, n: int, rng: Generator) -> Array:
-        return _until_first(_above(data, n, rng, 1.0, 20.0, 40.0))
+        return _until_first(_is_above(data, n, rng, 1.0, 20.0, 40.0))
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class SVT4(_SparseVector):
     true_epsilon: float = 0.175
 
     def draw(self, data: Any, n: int, rng: Generator) -> Array:
-        return _until_first(_above(data, n, rng, 1.0, 40.0, 1 / 0.075))
+        return _until_first(_is_above(data, n, rng, 1.0, 40.0, 1 / 0.075))
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class SVT6(_SparseVector):
     true_epsilon: float = 0.5
 
     def draw(self, data: Any, n: int, rng: Generator) -> Array:
-        return _above(data, n, rng, 1.0, 20.0, 20.0).astype(np.float64)
+        return _is_above(data, n, rng, 1.0, 20.0, 20.0).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class NumericalSVT(_SparseVector):
     true_epsilon: float = 0.1
 
     def draw(self, data: Any, n: int, rng: Generator) -> Array:
-        above = _above(data, n, rng, 1.0, 30.0, 120.0)
+        above = _is_above(data, n, rng, 1.0, 30.0, 120.0)
         before: NDArray[np.int64] = np.cumsum(above, axis=1) - above
         answers = on_grid(laplace(rng, 60.0, (n, len(data))) + np.asarray(data, np.float64))
         return np.where(before >= 2, BELOW, np.where(above, answers, 0.0))

@@ -154,13 +154,13 @@ class LogisticClassifier:
         return cls(arrays[0], arrays[1], flags, arrays[2])
 
 
-def _flags(column: Array, most: int = 2) -> Array:
+def _flags(column: Array, limit: int = 2) -> Array:
     """The most frequent values, if they make up more than a hundredth; none for a bit,
     which is its own indicator."""
     values, times = np.unique(column[:20_000], return_counts=True)
     if len(values) <= 2:
         return np.empty(0)
-    order = np.argsort(-times)[:most]
+    order = np.argsort(-times)[:limit]
     return np.asarray(values[order][times[order] > max(20, 0.01 * min(len(column), 20_000))])
 
 
@@ -255,14 +255,14 @@ def _gains(cells: Codes, gradient: Array, shape: tuple[int, int]) -> Array:
 
 def fit_all(first: Rows, second: Rows, *, boosting: bool) -> Iterator[ScoreModel]:
     """Every classifier that applies to rows like these."""
-    full_tables = Tables.fit(first, second, bins=BINS, patterns=True, pooled=False)
+    full_tables = Tables.fit(first, second, bins=BINS, patterns=True, is_pooled=False)
     if full_tables is not None:
         yield full_tables
         if full_tables.complete(min(len(first), len(second))):
             return
     shapes = ((False, False),) if first.shape[1] == 1 else ((False, False), (False, True), (True, True))
     for patterns, is_pooled in shapes:
-        tables = Tables.fit(first, second, bins=BINS, patterns=patterns, pooled=is_pooled)
+        tables = Tables.fit(first, second, bins=BINS, patterns=patterns, is_pooled=is_pooled)
         if tables is not None:
             yield tables
     yield LogisticClassifier.fit(first, second)

@@ -36,14 +36,14 @@ class Region:
     column: int
     side: int
     kind: str
-    at: float
-    seen: int
+    edge: float
+    count: int
 
     def holds(self, rows: Rows) -> Any:
         values = rows[:, self.column]
         if self.kind == "at":
-            return np.isnan(values) if math.isnan(self.at) else values == self.at
-        return values > self.at if self.kind == "above" else values < self.at
+            return np.isnan(values) if math.isnan(self.edge) else values == self.edge
+        return values > self.edge if self.kind == "above" else values < self.edge
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Support:
 
     @classmethod
     def fit(cls, first: Rows, second: Rows) -> Support | None:
-        """From samples of both; None if nothing was seen on one side alone."""
+        """The regions that samples of both show; None if nothing was seen on one side alone."""
         regions = [
             region
             for column in range(min(first.shape[1], MOST_COLUMNS))
@@ -65,8 +65,8 @@ class Support:
             )
             for region in _regions(column, side, own, other)
         ]
-        most = max((region.seen for region in regions), default=0)
-        frequent_regions = tuple(region for region in regions if region.seen >= max(SEEN, RARER * most))
+        most = max((region.count for region in regions), default=0)
+        frequent_regions = tuple(region for region in regions if region.count >= max(SEEN, RARER * most))
         return cls(frequent_regions) if frequent_regions else None
 
     def score(self, rows: Rows) -> Array:
@@ -75,16 +75,16 @@ class Support:
             total += region.side * region.holds(rows)
         return np.sign(total)
 
-    def promise(self, seen: int, trials: int, alpha: float) -> float:
-        """The bound to expect from `trials` more samples, after `seen`, if no guess is
+    def promise(self, count: int, trials: int, alpha: float) -> float:
+        """The bound to expect from `trials` more samples, after `count`, if no guess is
         wrong: ln of right guesses/ln(1/alpha)."""
-        right = max(region.seen for region in self.regions) * trials / max(seen, 1)
+        right = max(region.count for region in self.regions) * trials / max(count, 1)
         return math.log(right / math.log(1 / (UNSEEN * alpha))) if right > 0 else 0.0
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "model": "support",
-            "regions": [[r.column, r.side, r.kind, r.at, r.seen] for r in self.regions],
+            "regions": [[r.column, r.side, r.kind, r.edge, r.count] for r in self.regions],
         }
 
     @classmethod
@@ -94,17 +94,17 @@ class Support:
         )
 
 
-def _regions(column: int, side: int, own: Array, other: Array) -> list[Region]:
-    own, other = own[np.isfinite(own)], other[np.isfinite(other)]
-    if not len(own) or not len(other):
+def _regions(column: int, side: int, outputs: Array, opposite: Array) -> list[Region]:
+    outputs, opposite = outputs[np.isfinite(outputs)], opposite[np.isfinite(opposite)]
+    if not len(outputs) or not len(opposite):
         return []
-    top, bottom = float(other.max()), float(other.min())
+    top, bottom = float(opposite.max()), float(opposite.min())
     regions = [
-        Region(column, side, "above", top, int(np.count_nonzero(own > top))),
-        Region(column, side, "below", bottom, int(np.count_nonzero(own < bottom))),
+        Region(column, side, "above", top, int(np.count_nonzero(outputs > top))),
+        Region(column, side, "below", bottom, int(np.count_nonzero(outputs < bottom))),
     ]
-    inside = own[(own >= bottom) & (own <= top)]
+    inside = outputs[(outputs >= bottom) & (outputs <= top)]
     values, counts = np.unique(inside, return_counts=True)
     often = np.argsort(-counts)[: 4 * MOST_VALUES]
-    often = often[(counts[often] >= SEEN) & ~np.isin(values[often], other)][:MOST_VALUES]
+    often = often[(counts[often] >= SEEN) & ~np.isin(values[often], opposite)][:MOST_VALUES]
     return regions + [Region(column, side, "at", float(values[i]), int(counts[i])) for i in often]

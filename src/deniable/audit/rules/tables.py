@@ -46,8 +46,8 @@ class Coder:
     atoms: tuple[Flags, ...]
 
     @classmethod
-    def fit(cls, rows: Rows, bins: int, *, shared: bool = False) -> Coder:
-        if shared:
+    def fit(cls, rows: Rows, bins: int, *, is_shared: bool = False) -> Coder:
+        if is_shared:
             edges, atoms = _bins(rows.ravel(), bins)
             return cls((edges,) * rows.shape[1], (atoms,) * rows.shape[1])
         column_bins = [_bins(column, bins) for column in rows.T]
@@ -70,22 +70,22 @@ class Coder:
 
 
 def _bins(values: Array, count: int) -> tuple[Array, Flags]:
-    sample = _some(values)
+    sample = _sample(values)
     distinct, times = np.unique(sample, return_counts=True)
     frequent = times >= max(10, 0.002 * len(sample))
     if len(distinct) <= MOST_ATOMS:
         frequent = times > 1
     atoms = distinct[frequent][np.argsort(-times[frequent])[:MOST_ATOMS]]
     # What is rarely not an atom is looked for among all values: a tail of a tail is where ratios are largest.
-    rest = _some(values[~np.isin(values, atoms)])
+    rest = _sample(values[~np.isin(values, atoms)])
     cuts = np.quantile(rest, np.linspace(0, 1, count + 1)[1:-1]) if len(rest) > 20 * count else np.empty(0)
     edges = np.unique(np.concatenate([atoms, np.nextafter(atoms, np.inf), cuts, [np.inf]]))
     starts = np.isin(edges, atoms)
     return edges, np.concatenate([[False], starts[:-1], [True]])
 
 
-def _some(values: Array, most: int = 20_000) -> Array:
-    sample = values[:: max(1, len(values) // most)]
+def _sample(values: Array, limit: int = 20_000) -> Array:
+    sample = values[:: max(1, len(values) // limit)]
     return sample[np.isfinite(sample)]
 
 
@@ -98,7 +98,7 @@ class Tables:
     its bin given the pattern.
 
     Exact for discrete outputs, and for independent continuous coordinates; with many
-    atoms (no `patterns`) every coordinate is scored by itself. `pooled` shares one
+    atoms (no `patterns`) every coordinate is scored by itself. `is_pooled` shares one
     histogram among all coordinates: few parameters, for exchangeable outputs.
     """
 
@@ -108,24 +108,24 @@ class Tables:
     values: Array | None = None
 
     @classmethod
-    def fit(cls, first: Rows, second: Rows, *, bins: int, patterns: bool, pooled: bool) -> Tables | None:
-        coder = Coder.fit(np.concatenate([first, second]), bins, shared=pooled)
+    def fit(cls, first: Rows, second: Rows, *, bins: int, patterns: bool, is_pooled: bool) -> Tables | None:
+        coder = Coder.fit(np.concatenate([first, second]), bins, is_shared=is_pooled)
         keys = values = None
         if patterns:
             keys, values = _pattern_table(_patterns(coder, first), _patterns(coder, second))
             if len(keys) > MOST_PATTERNS or len(keys) < 2:
                 return None
         pairs = zip(coder.codes(first), coder.codes(second), coder.edges, strict=True)
-        counts = [TableTally.of(a, b, len(e) + 1) for a, b, e in pairs]
-        if pooled:
-            weights = (_weights(TableTally.pooled(counts), coder.atoms[0], relative=patterns),) * len(counts)
+        counts = [TableTally.from_codes(a, b, len(e) + 1) for a, b, e in pairs]
+        if is_pooled:
+            weights = (_weights(TableTally.pool(counts), coder.atoms[0], relative=patterns),) * len(counts)
         else:
             weights = tuple(
                 _weights(c, a, relative=patterns) for c, a in zip(counts, coder.atoms, strict=True)
             )
-        return cls(coder, weights, keys, values).merged()
+        return cls(coder, weights, keys, values).merge_bins()
 
-    def merged(self) -> Tables:
+    def merge_bins(self) -> Tables:
         """The same with no edge between bins of equal weight that no pattern tells apart."""
         edges, atoms, weights = [], [], []
         for e, a, w in zip(self.coder.edges, self.coder.atoms, self.weights, strict=True):
@@ -198,7 +198,7 @@ def _patterns(coder: Coder, rows: Rows) -> NDArray[np.uint64]:
 
 def _pattern_table(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], Array]:
     keys, place = np.unique(np.concatenate([first, second]), return_inverse=True)
-    tally = TableTally.of(place[: len(first)], place[len(first) :], len(keys))
+    tally = TableTally.from_codes(place[: len(first)], place[len(first) :], len(keys))
     return keys, shrunk(tally.ratio, tally.doubt())
 
 
@@ -214,12 +214,12 @@ class TableTally:
     second: Array
 
     @classmethod
-    def of(cls, first: Codes, second: Codes, cells: int) -> TableTally:
+    def from_codes(cls, first: Codes, second: Codes, cells: int) -> TableTally:
         return cls(_tally(first, cells), _tally(second, cells))
 
     @classmethod
-    def pooled(cls, tallies: list[TableTally]) -> TableTally:
-        """Of all coordinates as if they were one."""
+    def pool(cls, tallies: list[TableTally]) -> TableTally:
+        """The tally of all coordinates as if they were one."""
         return cls(np.sum([t.first for t in tallies], axis=0), np.sum([t.second for t in tallies], axis=0))
 
     def shares(self) -> tuple[Array, Array]:
@@ -236,7 +236,7 @@ class TableTally:
         p, q = self.shares()
         return np.asarray(np.log(p / q))
 
-    def moved(self) -> Array:
+    def part_effects(self) -> Array:
         """What each part adds to each cell's log-ratio: their squares add up to its
         variance, coupled or not."""
         sides = [side / (side.sum(axis=0) + 0.5) - _part(side) for side in (self.first, self.second)]
@@ -244,9 +244,11 @@ class TableTally:
 
     def doubt(self) -> Array:
         """The variance of each log-ratio."""
-        return np.asarray((self.moved() ** 2).sum(axis=0) * PARTS / (PARTS - 1) + self.unseen())
+        return np.asarray(
+            (self.part_effects() ** 2).sum(axis=0) * PARTS / (PARTS - 1) + self.prior_variance()
+        )
 
-    def unseen(self) -> Array:
+    def prior_variance(self) -> Array:
         """The variance of the half counts that were added: all there is to say of cells
         that were hardly met."""
         return np.asarray(sum(0.5 / (side.sum(axis=0) + 0.5) ** 2 for side in (self.first, self.second)))
@@ -310,10 +312,10 @@ def _halves(node: slice) -> tuple[slice, slice]:
     return slice(node.start, middle), slice(middle, node.stop)
 
 
-def _level(tally: TableTally, halves: list[slice], whole: int) -> Array:
+def _level(tally: TableTally, halves: list[slice], width: int) -> Array:
     """What one level of the tree adds: the difference of each node's halves, shrunk,
     such that their mean keeps its ratio."""
-    ratio, shifts, unseen = tally.ratio, tally.moved(), tally.unseen()
+    ratio, shifts, unseen = tally.ratio, tally.part_effects(), tally.prior_variance()
     variance = (
         ((shifts[:, ::2] - shifts[:, 1::2]) ** 2).sum(axis=0) * PARTS / (PARTS - 1)
         + unseen[::2]
@@ -322,7 +324,7 @@ def _level(tally: TableTally, halves: list[slice], whole: int) -> Array:
     gap = shrunk(ratio[::2] - ratio[1::2], variance)
     _, q = tally.shares()
     right = -np.log((q[::2] * np.exp(gap) + q[1::2]) / (q[::2] + q[1::2]))
-    increments = np.zeros(whole)
+    increments = np.zeros(width)
     for i, (low, high) in enumerate(zip(halves[::2], halves[1::2], strict=True)):
         increments[low], increments[high] = right[i] + gap[i], right[i]
     return increments

@@ -62,73 +62,81 @@ SHOWN = 1.5
 the best of many on a null lies near it."""
 
 
-def candidates(scores: Array, most: int = 160) -> Array:
+def candidates(scores: Array, limit: int = 160) -> Array:
     """Thresholds worth trying: all distinct scores if they are few, else quantiles that
     are dense in both tails."""
     distinct = np.unique(scores[: 1 << 14])
-    if len(distinct) <= most // 2:
+    if len(distinct) <= limit // 2:
         distinct = np.unique(scores)
-    if len(distinct) <= most:
+    if len(distinct) <= limit:
         return distinct
-    tail = np.geomspace(2e-6, 0.04, most // 4)
-    at = np.concatenate([tail, np.linspace(0.04, 0.96, most // 2), 1 - tail])
+    tail = np.geomspace(2e-6, 0.04, limit // 4)
+    at = np.concatenate([tail, np.linspace(0.04, 0.96, limit // 2), 1 - tail])
     return np.unique(np.quantile(scores[:: max(1, len(scores) // 500_000)], at))
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Guesses of one side at every threshold, among `seen`, at a share `delta` that is forgiven.
+    """Guesses of one side at every threshold, among `trials`, at a share `delta` that is forgiven.
 
-    `both`, for coupled runs: the pairs whose two outputs met the event, one guess of
+    `agreements`, for coupled runs: the pairs whose two outputs met the event, one guess of
     which is right and one wrong.
     """
 
     right: Array
-    wrong: Array
-    seen: int
+    misses: Array
+    trials: int
     delta: float
-    both: Array | None = None
+    agreements: Array | None = None
 
     @property
     def net(self) -> Array:
-        return self.right + 0.5 - self.delta * self.seen
+        return self.right + 0.5 - self.delta * self.trials
 
     @property
     def ratio(self) -> Array:
         """ln((right − δ·seen)/wrong), −∞ where δ forgives everything."""
-        return np.where(self.net > 0, np.log(np.maximum(self.net, 1e-9) / (self.wrong + 0.5)), -np.inf)
+        return np.where(self.net > 0, np.log(np.maximum(self.net, 1e-9) / (self.misses + 0.5)), -np.inf)
 
     @property
     def variance(self) -> Array:
-        """Of the ratio. What both runs of a pair share moves both counts alike and cancels."""
-        if self.both is not None:
-            a, b = self.right + 0.5, self.wrong + 0.5
-            alone = (self.right - self.both + 0.5) / a**2 + (self.wrong - self.both + 0.5) / b**2
-            return np.asarray(alone + self.both * (1 / a - 1 / b) ** 2)
-        return np.asarray((self.right + 0.5) / np.maximum(self.net, 1e-9) ** 2 + 1 / (self.wrong + 0.5))
+        """The variance of the ratio. What both runs of a pair share moves both counts alike and cancels."""
+        if self.agreements is not None:
+            a, b = self.right + 0.5, self.misses + 0.5
+            alone = (self.right - self.agreements + 0.5) / a**2 + (self.misses - self.agreements + 0.5) / b**2
+            return np.asarray(alone + self.agreements * (1 / a - 1 / b) ** 2)
+        return np.asarray((self.right + 0.5) / np.maximum(self.net, 1e-9) ** 2 + 1 / (self.misses + 0.5))
 
     @classmethod
-    def of(cls, right: float, wrong: float, seen: int, delta: float, both: float | None = None) -> Counts:
+    def from_rule(
+        cls, right: float, misses: float, trials: int, delta: float, agreements: float | None = None
+    ) -> Counts:
         """Those of one rule."""
         return cls(
-            np.array([right]), np.array([wrong]), seen, delta, None if both is None else np.array([both])
+            np.array([right]),
+            np.array([misses]),
+            trials,
+            delta,
+            None if agreements is None else np.array([agreements]),
         )
 
-    def at(self, i: int) -> Counts:
-        both = None if self.both is None else self.both[i : i + 1]
-        return Counts(self.right[i : i + 1], self.wrong[i : i + 1], self.seen, self.delta, both)
+    def select(self, i: int) -> Counts:
+        both = None if self.agreements is None else self.agreements[i : i + 1]
+        return Counts(self.right[i : i + 1], self.misses[i : i + 1], self.trials, self.delta, both)
 
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(self.right + other.right, self.wrong + other.wrong, self.seen, self.delta + other.delta)
+    def __add__(self, counts: Counts) -> Counts:
+        return Counts(
+            self.right + counts.right, self.misses + counts.misses, self.trials, self.delta + counts.delta
+        )
 
 
 def choose(
-    first: Array, second: Array, *, delta: float, alpha: float, trials: int, calibrated: bool = False
+    first: Array, second: Array, *, delta: float, alpha: float, trials: int, is_calibrated: bool = False
 ) -> tuple[Rule, float]:
     """The rule whose certified bound after `trials` fresh guesses is expected to be
     largest, and that expectation.
 
-    Each side is chosen by itself, then both together compete with either alone. `calibrated` scores are
+    Each side is chosen by itself, then both together compete with either alone. `is_calibrated` scores are
     log-ratios themselves, up to a factor, and say what to expect of rare events.
     """
     edges = candidates(np.concatenate([first, second]))
@@ -141,29 +149,35 @@ def choose(
     )
     upper = Counts(len(first) - low_first, len(second) - low_second, total, delta / 2)
     lower = Counts(low_second, low_first, total, delta / 2)
-    model_ratios = (implied(second, edges), implied(-first, -edges)) if calibrated else (None, None)
-    worth = [promised(side, wait, says) for side, says in zip((upper, lower), model_ratios, strict=True)]
+    model_ratios = (
+        (implied_ratios(second, edges), implied_ratios(-first, -edges)) if is_calibrated else (None, None)
+    )
+    worth = [
+        promise_bounds(side, wait, says) for side, says in zip((upper, lower), model_ratios, strict=True)
+    ]
     high, low = (int(np.argmax(w)) for w in worth)
     rules = [(float(worth[0][high]), Rule(float(edges[high]), -math.inf))]
     rules.append((float(worth[1][low]), Rule(math.inf, float(edges[low]))))
     if high >= low:
-        both = _together(upper.at(high), lower.at(low), float(worth[0][high]), float(worth[1][low]), wait)
+        both = _joint_promise(
+            upper.select(high), lower.select(low), float(worth[0][high]), float(worth[1][low]), wait
+        )
         rules.append((both, Rule(float(edges[high]), float(edges[low]))))
-    best, rule = max(rules, key=lambda found: found[0])
+    best, rule = max(rules, key=lambda choice: choice[0])
     right, wrong = rule.count(first, second)
-    if _shown(right - delta * total * rule.sides / 2, wrong):
+    if _is_evident(right - delta * total * rule.sides / 2, wrong):
         return rule, best
     # What δ forgives is seen all the same: guessing it shows that there was something to see.
-    fallback = Rule(float(edges[int(np.argmax(upper.right - upper.wrong))]), -math.inf)
-    return (fallback if delta and _shown(*fallback.count(first, second)) else NO_GUESS), 0.0
+    fallback = Rule(float(edges[int(np.argmax(upper.right - upper.misses))]), -math.inf)
+    return (fallback if delta and _is_evident(*fallback.count(first, second)) else NO_GUESS), 0.0
 
 
-def _shown(right: float, wrong: float) -> bool:
-    return right - wrong > SHOWN * math.sqrt(max(right, 0) + wrong)
+def _is_evident(right: float, misses: float) -> bool:
+    return right - misses > SHOWN * math.sqrt(max(right, 0) + misses)
 
 
 def choose_coupled(
-    first: Array, second: Array, *, alpha: float, pairs: int, calibrated: bool = False
+    first: Array, second: Array, *, alpha: float, pairs: int, is_calibrated: bool = False
 ) -> tuple[Rule, float]:
     """The one-sided rule whose bound after `pairs` fresh coupled pairs is expected to be
     largest, and that expectation.
@@ -173,17 +187,19 @@ def choose_coupled(
     edges = candidates(np.concatenate([first, second]))
     places = [np.searchsorted(edges, s, side="right") for s in (first, second)]
 
-    def below(place: NDArray[np.intp]) -> Array:
+    def count_below(place: NDArray[np.intp]) -> Array:
         """How many of these scores lie below each edge."""
         return np.cumsum(np.bincount(place, minlength=len(edges) + 1))[:-1].astype(np.float64)
 
-    below_first, other = (below(place) for place in places)
-    n, either, neither = len(first), below(np.minimum(*places)), below(np.maximum(*places))
+    below_first, other = (count_below(place) for place in places)
+    n, either, neither = len(first), count_below(np.minimum(*places)), count_below(np.maximum(*places))
     sides = (
         Counts(n - below_first, n - other, 2 * n, 0.0, n - either),
         Counts(other, below_first, 2 * n, 0.0, neither),
     )
-    model_ratios = (implied(second, edges), implied(-first, -edges)) if calibrated else (None, None)
+    model_ratios = (
+        (implied_ratios(second, edges), implied_ratios(-first, -edges)) if is_calibrated else (None, None)
+    )
     scale = math.sqrt(n / pairs)
     worth = []
     for side, says in zip(sides, model_ratios, strict=True):
@@ -191,54 +207,57 @@ def choose_coupled(
         worth.append(np.maximum(estimate, _coupled_bound(side, alpha, scale, LUCK)))
     high, low = (int(np.argmax(w)) for w in worth)
     up, down = (
-        float(_coupled_bound(s.at(i), alpha, scale, HOPE)[0]) for s, i in zip(sides, (high, low), strict=True)
+        float(_coupled_bound(s.select(i), alpha, scale, HOPE)[0])
+        for s, i in zip(sides, (high, low), strict=True)
     )
     rule = Rule(float(edges[high]), -math.inf) if up >= down else Rule(math.inf, float(edges[low]))
     only_right, only_wrong, _ = rule.count_pairs(first, second)
-    return (rule, max(up, down)) if _shown(only_right, only_wrong) else (NO_GUESS, 0.0)
+    return (rule, max(up, down)) if _is_evident(only_right, only_wrong) else (NO_GUESS, 0.0)
 
 
 def _coupled_bound(side: Counts, alpha: float, scale: float, luck: float) -> Array:
-    """What to expect of `statistics.from_coupled`: score intervals for both shares, `luck` deviations
+    """What to expect of `statistics.from_pairs`: score intervals for both shares, `luck` deviations
     wider."""
-    both = side.both if side.both is not None else np.zeros(len(side.right))
-    hits = np.maximum(side.right + side.wrong - both, 1e-9)
+    both = side.agreements if side.agreements is not None else np.zeros(len(side.right))
+    hits = np.maximum(side.right + side.misses - both, 1e-9)
     sure = _score_bound(
         (side.right - both) / hits, hits, -(luck + scale * float(norm.ppf(1 - (1 - SPARE) * alpha)))
     )
-    most = _score_bound((side.wrong - both) / hits, hits, luck + scale * float(norm.ppf(1 - SPARE * alpha)))
+    most = _score_bound((side.misses - both) / hits, hits, luck + scale * float(norm.ppf(1 - SPARE * alpha)))
     return np.asarray(np.log1p(-np.minimum(most, 1 - 1e-12)) - np.log1p(-np.minimum(sure, 1 - 1e-12)))
 
 
-def _score_bound(share: Array, of: Array, z: float) -> Array:
+def _score_bound(share: Array, trials: Array, z: float) -> Array:
     """Wilson's bound on a share, upper for z > 0 and lower for z < 0."""
-    middle = share + z * z / (2 * of)
-    spread = np.sqrt(np.maximum(share * (1 - share) / of + z * z / (4 * of * of), 0))
-    return np.asarray((middle + z * spread) / (1 + z * z / of))
+    middle = share + z * z / (2 * trials)
+    spread = np.sqrt(np.maximum(share * (1 - share) / trials + z * z / (4 * trials * trials), 0))
+    return np.asarray((middle + z * spread) / (1 + z * z / trials))
 
 
-def _together(upper: Counts, lower: Counts, up: float, down: float, wait: float) -> float:
+def _joint_promise(
+    upper: Counts, lower: Counts, upper_promise: float, lower_promise: float, wait: float
+) -> float:
     """What both sides promise as one rule: their mean, weighted by guesses, and what one
     narrower interval gains."""
-    weights = [float(side.right[0] + side.wrong[0]) + 1 for side in (upper, lower)]
+    weights = [float(side.right[0] + side.misses[0]) + 1 for side in (upper, lower)]
     alone = np.average([float(np.sqrt(side.variance[0])) for side in (upper, lower)], weights=weights)
     gain = wait * (float(alone) - float(np.sqrt((upper + lower).variance[0])))
-    return float(np.average([up, down], weights=weights)) + gain
+    return float(np.average([upper_promise, lower_promise], weights=weights)) + gain
 
 
-def promised(side: Counts, wait: float, says: Array | None = None) -> Array:
+def promise_bounds(side: Counts, wait: float, says: Array | None = None) -> Array:
     """The better of two cautious expectations: `smooth` for what changes gradually,
     `strong` for what is rare and plain."""
     return np.maximum(smooth(side, wait, says), strong(side, wait))
 
 
-def expected(side: Counts, alpha: float, scale: float, luck: float = HOPE) -> float:
+def expect_bound(side: Counts, alpha: float, scale: float, luck: float = HOPE) -> float:
     """The bound to expect of a fixed rule, `luck` deviations below what its counts so far say.
 
-    `scale`² is the number of samples that they stand on over that of those to come. With `both` it is the
-    bound of coupled pairs, else that of a fair coin's guesses: one measure for attacks of either kind.
+    `scale`² is the number of samples that they stand on over that of those to come. With `agreements` it is
+    the bound of coupled pairs, else that of a fair coin's guesses: one measure for attacks of either kind.
     """
-    if side.both is not None:
+    if side.agreements is not None:
         return float(_coupled_bound(side, alpha, scale, luck)[0])
     return float(_score_ratio(side, luck + scale * float(norm.ppf(1 - alpha)))[0])
 
@@ -246,16 +265,16 @@ def expected(side: Counts, alpha: float, scale: float, luck: float = HOPE) -> fl
 def strong(side: Counts, wait: float) -> Array:
     """A score bound on both counts, wide enough for the best of hundreds: 3 deviations
     for common events, 4 for rare ones."""
-    return _score_ratio(side, 3 + np.minimum(1, 20 / np.sqrt(np.maximum(side.right + side.wrong, 1))) + wait)
+    return _score_ratio(side, 3 + np.minimum(1, 20 / np.sqrt(np.maximum(side.right + side.misses, 1))) + wait)
 
 
 def _score_ratio(side: Counts, z: Array | float) -> Array:
     """ln of a lower bound on the right count over an upper one on the wrong, z deviations off together."""
-    total = np.maximum(side.right + side.wrong, 1)
+    total = np.maximum(side.right + side.misses, 1)
     # z is shared so that the two widths add up to that of the log-ratio.
-    up, down = z * np.sqrt(side.right / total), z * np.sqrt(side.wrong / total)
-    most = side.wrong + up**2 / 2 + up * np.sqrt(side.wrong + up**2 / 4)
-    sure = side.right + down**2 / 2 - down * np.sqrt(side.right + down**2 / 4) - side.delta * side.seen
+    up, down = z * np.sqrt(side.right / total), z * np.sqrt(side.misses / total)
+    most = side.misses + up**2 / 2 + up * np.sqrt(side.misses + up**2 / 4)
+    sure = side.right + down**2 / 2 - down * np.sqrt(side.right + down**2 / 4) - side.delta * side.trials
     good = (sure > 0) & (most > 0)
     return np.where(good, np.log(np.where(good, sure, 1) / np.where(good, most, 1)), -np.inf)
 
@@ -268,11 +287,11 @@ def smooth(side: Counts, wait: float, says: Array | None) -> Array:
     that event, and is good to a quarter of how far it goes.
     """
     ratio, variance = side.ratio, side.variance
-    common = np.isfinite(ratio) & (side.right + side.wrong >= COMMON * side.seen)
+    common = np.isfinite(ratio) & (side.right + side.misses >= COMMON * side.trials)
     if not common.any():
         return np.full(len(ratio), -np.inf)
     base = int(np.argmax(np.where(common, ratio - 3 * np.sqrt(variance), -np.inf)))
-    halvings = np.abs(np.log2((side.right[base] + side.wrong[base] + 1) / (side.right + side.wrong + 1)))
+    halvings = np.abs(np.log2((side.right[base] + side.misses[base] + 1) / (side.right + side.misses + 1)))
     guess, doubt = np.full(len(ratio), ratio[base]), (0.2 * ratio[base]) ** 2 * halvings
     if says is not None and says[base] > 0:
         guess = ratio[base] + np.clip(ratio[base] / says[base], 0, 1) * (says - says[base])
@@ -285,7 +304,7 @@ def smooth(side: Counts, wait: float, says: Array | None) -> Array:
     return np.where(np.isfinite(ratio), estimate - 3 * spread - wait * np.sqrt(variance), -np.inf)
 
 
-def implied(scores: Array, edges: Array) -> Array:
+def implied_ratios(scores: Array, edges: Array) -> Array:
     """What log-ratios as scores say of each event {score ≥ edge}: ln of the mean of
     e^score over the other neighbour in it.
 

@@ -39,11 +39,11 @@ class Holds(IntEnum):
     """All that can be pickled, for targets whose noise comes from outside."""
 
 
-def form_of(target: Any, *, seeded: bool) -> Form | None:
-    """The form of a target, or None. `seeded`: its noise comes from outside, so what it
+def form_of(target: Any, *, has_seed: bool) -> Form | None:
+    """The form of a target, or None. `has_seed`: its noise comes from outside, so what it
     holds cannot be noise."""
     try:
-        return _form(target, Holds.ANYTHING if seeded else Holds.TEXTS, DEEPEST)
+        return _form(target, Holds.ANYTHING if has_seed else Holds.TEXTS, DEEPEST)
     except _Homeless:
         return None
 
@@ -73,7 +73,7 @@ def _form(value: Any, holds: Holds, depth: int) -> Form:
             return ("value", pickle.dumps(value))
     if _is_frozen(value):
         return _instance(value, max(holds, Holds.NUMBERS), depth)
-    return _plain(value) if holds is Holds.ANYTHING else _named(value)
+    return _plain_form(value) if holds is Holds.ANYTHING else _named_form(value)
 
 
 def _partial(value: functools.partial[Any], inner: Callable[[Any], Form]) -> Form:
@@ -84,7 +84,7 @@ def _partial(value: functools.partial[Any], inner: Callable[[Any], Form]) -> For
 def _instance(value: Any, holds: Holds, depth: int) -> Form:
     """A frozen value by its class and its fields."""
     fields = [(f.name, _form(getattr(value, f.name), holds, depth - 1)) for f in dataclasses.fields(value)]
-    return ("instance", _named(type(value)), fields)
+    return ("instance", _named_form(type(value)), fields)
 
 
 def _is_frozen(value: Any) -> bool:
@@ -95,10 +95,10 @@ def _is_frozen(value: Any) -> bool:
     return bool(kind.__dataclass_params__.frozen) and not hasattr(kind, "__slots__")
 
 
-def _plain(value: Any) -> Form:
-    """By name if it has one, else by its pickle."""
+def _plain_form(value: Any) -> Form:
+    """The form of a value by its name if it has one, else by its pickle."""
     try:
-        return _named(value)
+        return _named_form(value)
     except _Homeless:
         pass
     try:
@@ -110,8 +110,8 @@ def _plain(value: Any) -> Form:
     return ("value", body)
 
 
-def _named(value: Any) -> Form:
-    """By module and name, if that leads to the same thing."""
+def _named_form(value: Any) -> Form:
+    """The form of a value by module and name, if that leads to the same thing."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str) or module in MAIN or "<" in name:
         raise _Homeless
@@ -134,16 +134,16 @@ def _importable(module: str) -> bool:
 
 
 def _function(function: types.FunctionType, holds: Holds, depth: int) -> Form:
-    """By its code, if that uses no state; else by name."""
+    """The form of a function by its code, if that uses no state; else by name."""
     try:
         return _by_code(function, holds, depth)
     except _Homeless:
-        return _named(function)
+        return _named_form(function)
 
 
 def _by_code(function: types.FunctionType, holds: Holds, depth: int) -> Form:
     if (function.__module__ or "").startswith(OURS):
-        return _named(function)
+        return _named_form(function)
     inner = functools.partial(_form, holds=holds, depth=depth - 1)
     room = function.__globals__
     references = {name: room[name] for name in _names(function.__code__) if name in room}

@@ -88,18 +88,18 @@ def _columns(first: Rows, second: Rows) -> Iterator[tuple[str, Codes, Codes]]:
     for i in range(min(width, MOST_COLUMNS)):
         yield (
             f"coordinate {i + 1} of the output" if width > 1 else "the output",
-            *_coded(first[:, i], second[:, i]),
+            *_encode_pair(first[:, i], second[:, i]),
         )
     if width > 1:
-        yield "the whole output", *_coded(*(_whole(rows) for rows in (first, second)))
+        yield "the whole output", *_encode_pair(*(_join_columns(rows) for rows in (first, second)))
 
 
-def _whole(rows: Rows) -> NDArray[np.void]:
+def _join_columns(rows: Rows) -> NDArray[np.void]:
     matrix = np.ascontiguousarray(rows + 0.0)  # −0 is 0
     return matrix.view(np.dtype((np.void, matrix.dtype.itemsize * matrix.shape[1]))).ravel()
 
 
-def _coded(first: NDArray[np.generic], second: NDArray[np.generic]) -> tuple[Codes, Codes]:
+def _encode_pair(first: NDArray[np.generic], second: NDArray[np.generic]) -> tuple[Codes, Codes]:
     _, codes = np.unique(np.concatenate([first, second]), return_inverse=True)
     return codes[: len(first)], codes[len(first) :]
 
@@ -130,10 +130,10 @@ def _ties(codes: Codes, places: Codes, alpha: float) -> str | None:
     )
 
 
-def _equal(these: Codes, those: Codes) -> tuple[int, int]:
+def _equal(first: Codes, second: Codes) -> tuple[int, int]:
     """How many of the pairs of outputs are equal, and how many there are."""
-    pairs = (these >= 0) & (those >= 0)
-    return int(np.count_nonzero(pairs & (these == those))), int(np.count_nonzero(pairs))
+    pairs = (first >= 0) & (second >= 0)
+    return int(np.count_nonzero(pairs & (first == second))), int(np.count_nonzero(pairs))
 
 
 def _ranks(codes: Codes, alpha: float) -> str | None:
@@ -166,34 +166,34 @@ def constants(first: Rows, second: Rows) -> list[Constant]:
     """Coordinates that hardly change and differ between the neighbours."""
     coordinates = []
     for i in range(first.shape[1] if len(first) and len(second) else 0):
-        usual = [_usual(rows[:, i]) for rows in (first, second)]
-        if max(share for _, share in usual) >= NEARLY and not _same(usual[0][0], usual[1][0]):
+        usual = [_commonest(rows[:, i]) for rows in (first, second)]
+        if max(share for _, share in usual) >= NEARLY and not _are_equal(usual[0][0], usual[1][0]):
             coordinates.append(Constant(i, *(value if share >= NEARLY else None for value, share in usual)))
     return coordinates
 
 
-def rest_changes(first: Rows, second: Rows, fixed: Sequence[Constant]) -> bool:
+def rest_changes(first: Rows, second: Rows, constants: Sequence[Constant]) -> bool:
     """Whether some other coordinate changes from run to run on both neighbours. Where nothing does, whole
     answers may be remembered."""
-    others = set(range(first.shape[1])) - {constant.column for constant in fixed}
-    return any(max(_usual(rows[:, i])[1] for rows in (first, second)) < NEARLY for i in others)
+    others = set(range(first.shape[1])) - {constant.column for constant in constants}
+    return any(max(_commonest(rows[:, i])[1] for rows in (first, second)) < NEARLY for i in others)
 
 
-def _usual(column: Array) -> tuple[float, float]:
+def _commonest(column: Array) -> tuple[float, float]:
     """The most frequent value and its share."""
     values, counts = np.unique(column, return_counts=True)
     best = int(np.argmax(counts))
     return float(values[best]), float(counts[best] / len(column))
 
 
-def _same(one: float, other: float) -> bool:
-    return one == other or (math.isnan(one) and math.isnan(other))
+def _are_equal(first: float, second: float) -> bool:
+    return first == second or (math.isnan(first) and math.isnan(second))
 
 
-def recurs(fixed: Sequence[Constant], first: Rows, second: Rows) -> bool:
+def recurs(constants: Sequence[Constant], first: Rows, second: Rows) -> bool:
     """Whether what hardly ever changed is there again in the outputs of a target that was started anew."""
     return all(
-        value is None or any(_same(float(number), value) for number in rows[:, constant.column])
-        for constant in fixed
+        value is None or any(_are_equal(float(number), value) for number in rows[:, constant.column])
+        for constant in constants
         for rows, value in ((first, constant.first), (second, constant.second))
     )

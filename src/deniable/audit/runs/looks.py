@@ -27,11 +27,11 @@ class LookTerms:
 
 @dataclass(frozen=True)
 class Look:
-    """The `number`-th look at kept runs; earlier ones have shown the first `shown` of them."""
+    """The `number`-th look at kept runs; earlier ones have shown the first `shown_runs` of them."""
 
     number: int
-    shown: int
-    again: bool = False
+    shown_runs: int
+    is_repeat: bool = False
     """Whether this very look was there before: then it says the same, and is not counted twice."""
 
     @property
@@ -46,7 +46,7 @@ class Look:
         if self.number == 1:
             return f"{times} It spends {self.share:.0%} of the error, and the rest is left for later looks."
         return (
-            f"{times} It spends {self.share:.1%} of the error, and the {self.shown:,} runs that earlier "
+            f"{times} It spends {self.share:.1%} of the error, and the {self.shown_runs:,} runs that earlier "
             "looks have shown chose the attack but did not certify."
         )
 

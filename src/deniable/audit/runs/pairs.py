@@ -28,7 +28,7 @@ class Pair:
     second: Any
     name: str = "given"
 
-    def swapped(self) -> Pair:
+    def swap(self) -> Pair:
         return Pair(self.second, self.first, f"{self.name}, swapped")
 
     def check(self, unit: Unit) -> Pair:
@@ -69,17 +69,17 @@ def _distance(first: Any, second: Any, p: float) -> float:
 
 
 def _rows_differ(first: list[Any], second: list[Any], replace: bool) -> bool:
-    more, fewer = _unmatched(first, second), _unmatched(second, first)
+    more, fewer = _count_unmatched(first, second), _count_unmatched(second, first)
     return more == fewer <= 1 if replace else more + fewer <= 1
 
 
-def _unmatched(these: list[Any], those: list[Any]) -> int:
+def _count_unmatched(first: list[Any], second: list[Any]) -> int:
     """How many of these have no counterpart of their own among those."""
     left: dict[Any, int] = {}
-    for row in those:
+    for row in second:
         left[row] = left.get(row, 0) + 1
     missing = 0
-    for row in these:
+    for row in first:
         if left.get(row, 0):
             left[row] -= 1
         else:
@@ -152,25 +152,27 @@ def _freeze(value: Any) -> Any:
 # ------------------------------------------------------------------------------------------------ patterns
 
 
-def patterns(length: int, *, everywhere: bool, far: float = 0.0) -> list[Pair]:
+def patterns(length: int, *, everywhere: bool, distance: float = 0.0) -> list[Pair]:
     """Neighbouring vectors of `length` answers.
 
-    `everywhere`: one unit may change every answer by 1 (ℓ∞); otherwise one answer by 1 (ℓ1). `far` > 0 adds
-    pairs in which one answer lies that much above (or below) all others.
+    `everywhere`: one unit may change every answer by 1 (ℓ∞); otherwise one answer by 1 (ℓ1). `distance` > 0
+    adds pairs in which one answer lies that much above (or below) all others.
     """
-    pairs = list(_one_changed(length)) + (list(_all_changed(length)) if everywhere and length > 1 else [])
-    if far and length > 1:
-        pairs += list(_spiked(length, far, everywhere))
+    pairs = list(_single_changes(length)) + (
+        list(_common_changes(length)) if everywhere and length > 1 else []
+    )
+    if distance and length > 1:
+        pairs += list(_spikes(length, distance, everywhere))
     return _distinct(pairs)
 
 
-def _one_changed(length: int) -> Iterator[Pair]:
+def _single_changes(length: int) -> Iterator[Pair]:
     flat = np.ones(length)
     for name, step in (("one above", 1.0), ("one below", -1.0)):
         yield Pair(flat, flat + step * _unit_vector(length, 0), name)
 
 
-def _all_changed(length: int) -> Iterator[Pair]:
+def _common_changes(length: int) -> Iterator[Pair]:
     flat, half = np.ones(length), length // 2
     head, tail = _unit_vector(length, 0), _unit_vector(length, length - 1)
     front = (np.arange(length) < half).astype(np.float64)
@@ -184,20 +186,20 @@ def _all_changed(length: int) -> Iterator[Pair]:
     yield Pair(tail, 1 - tail, "x-shape, last alone")
 
 
-def _spiked(length: int, far: float, everywhere: bool) -> Iterator[Pair]:
+def _spikes(length: int, distance: float, everywhere: bool) -> Iterator[Pair]:
     head = _unit_vector(length, 0)
-    for name, spike in (("one far above", far * head), ("one far below", -far * head)):
+    for name, spike in (("one far above", distance * head), ("one far below", -distance * head)):
         yield Pair(spike, spike + head, f"{name}, raised")
         if everywhere:
             yield Pair(spike, spike + 1, f"{name}, all raised")
 
 
-def _unit_vector(length: int, at: int) -> Any:
-    return (np.arange(length) == at).astype(np.float64)
+def _unit_vector(length: int, index: int) -> Any:
+    return (np.arange(length) == index).astype(np.float64)
 
 
 def _distinct(pairs: list[Pair]) -> list[Pair]:
-    """Without pairs that are equal up to order: every classifier looks in both directions."""
+    """The pairs without those that are equal up to order: every classifier looks in both directions."""
     pair_by_key: dict[frozenset[bytes], Pair] = {}
     for pair in pairs:
         key = frozenset((np.asarray(pair.first).tobytes(), np.asarray(pair.second).tobytes()))

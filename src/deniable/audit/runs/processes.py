@@ -35,7 +35,7 @@ class Worker:
             stderr=subprocess.DEVNULL,
         )
         self._form = form
-        self._started = False
+        self._is_started = False
 
     def ask(self, task: Sequence[Any]) -> Outputs:
         """What the target puts out in one task (the arguments of `worker.perform` behind the function)."""
@@ -43,9 +43,9 @@ class Worker:
         assert into is not None
         assert out is not None
         try:
-            if not self._started:
+            if not self._is_started:
                 send(into, (sys.path, self._form))
-                self._started = True
+                self._is_started = True
             send(into, task)
             kind, value = receive(out)
         except (OSError, EOFError) as error:
@@ -80,9 +80,9 @@ class Pool:
 
     def map(self, tasks: Sequence[Sequence[Any]]) -> Iterator[Outputs | None]:
         """The outputs of each task; None for one that failed there, to be done here."""
-        return self._threads.map(self._one, tasks)
+        return self._threads.map(self._run_task, tasks)
 
-    def _one(self, task: Sequence[Any]) -> Outputs | None:
+    def _run_task(self, task: Sequence[Any]) -> Outputs | None:
         free = self._free.get()
         try:
             return free.ask(task)

@@ -41,26 +41,26 @@ MAY_REMEMBER = (
 SAID_ELSE = "Started anew in a process of its own it says something else."
 
 
-def why_not_restarted(target: Target) -> str | None:
+def explain_no_restart(target: Target) -> str | None:
     """A sentence about why a target cannot be started anew from here; None if it can, or need not be."""
     if getattr(getattr(target, "function", None), "remembers", False):
         return MAY_REMEMBER
-    if _ours(target) or _form(target) is not None:
+    if _is_ours(target) or _form(target) is not None:
         return None
     return COULD_NOT
 
 
-def repeats(target: Target, pair: Pair, fixed: Sequence[Constant]) -> str | None:
+def repeats(target: Target, pair: Pair, constants: Sequence[Constant]) -> str | None:
     """A sentence about why what never changes may be noise that is used again; None if
     new starts say the same.
 
     Our own classes keep no answers, and are not started.
     """
-    if not fixed:
+    if not constants:
         return None
     if getattr(getattr(target, "function", None), "remembers", False):
         return MAY_REMEMBER
-    if _ours(target):
+    if _is_ours(target):
         return None
     form = _form(target)
     if form is None:
@@ -71,10 +71,10 @@ def repeats(target: Target, pair: Pair, fixed: Sequence[Constant]) -> str | None
         if start >= FEWEST and begun - first > LONGEST:
             break
         try:
-            outputs = _started(form, target, pair, start)
+            outputs = _run_start(form, target, pair, start)
         except Failed:
             return COULD_NOT
-        if not recurs(fixed, *outputs):
+        if not recurs(constants, *outputs):
             return SAID_ELSE
         clock.sleep(max(0.0, APART - (clock.monotonic() - begun)))
     return None
@@ -83,7 +83,7 @@ def repeats(target: Target, pair: Pair, fixed: Sequence[Constant]) -> str | None
 def started_anew(target: Target, pair: Pair, trials: int, seed: int) -> tuple[Rows, Rows] | None:
     """Outputs on both neighbours, by a fair coin, of a target with noise of its own
     after a new start; None if it has none."""
-    if not isinstance(target, Called) or target.pass_rng is not None or _ours(target):
+    if not isinstance(target, Called) or target.pass_rng is not None or _is_ours(target):
         return None
     form = _form(target)
     if form is None:
@@ -99,7 +99,7 @@ def started_anew(target: Target, pair: Pair, trials: int, seed: int) -> tuple[Ro
     return _rows(outputs[0], target), _rows(outputs[1], target)
 
 
-def _ours(target: Target) -> bool:
+def _is_ours(target: Target) -> bool:
     function = getattr(target, "function", None)
     owner = getattr(function, "__self__", function)
     return type(owner).__module__.startswith(OURS)
@@ -108,15 +108,15 @@ def _ours(target: Target) -> bool:
 def _form(target: Target) -> Form | None:
     if isinstance(target, Batched):
         # Each start draws a small batch: draw(data, n, rng).
-        many = form_of(CALLS, seeded=True)
-        form = form_of(target.function, seeded=True)
+        many = form_of(CALLS, has_seed=True)
+        form = form_of(target.function, has_seed=True)
         return None if form is None else ("partial", form, [], [("n", many)])
     return (
-        form_of(target.function, seeded=target.pass_rng is not None) if isinstance(target, Called) else None
+        form_of(target.function, has_seed=target.pass_rng is not None) if isinstance(target, Called) else None
     )
 
 
-def _started(form: Form, target: Target, pair: Pair, start: int) -> tuple[Rows, Rows]:
+def _run_start(form: Form, target: Target, pair: Pair, start: int) -> tuple[Rows, Rows]:
     """The outputs on both neighbours of one start; the neighbour that comes first
     changes from start to start."""
     worker = Worker(form)

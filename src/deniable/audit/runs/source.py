@@ -50,7 +50,7 @@ class TimeOver(Exception):
     """The time of an audit is over; the runs of the chunk that was on its way are left out."""
 
 
-def _unwatched(runs: int, stage: str) -> None:
+def _ignore_progress(runs: int, stage: str) -> None:
     """Nobody counts runs."""
 
 
@@ -67,11 +67,11 @@ class Source:
         coupled: bool = False,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self.target, self.seed, self.drawn, self.coupled = target, seed, 0, coupled
-        self.clock, self.deadline, self.watch, self.stage = clock, math.inf, _unwatched, "measuring"
+        self.target, self.seed, self.draw_count, self.coupled = target, seed, 0, coupled
+        self.clock, self.deadline, self.watch, self.stage = clock, math.inf, _ignore_progress, "measuring"
         self.chunk = chunk or (BATCH if target.batched else CALLS)
         self.workers = workers or min(4, os.cpu_count() or 1)
-        self._failures, self._answered, self._made = 0, False, 0
+        self._failures, self._has_answers, self._run_count = 0, False, 0
         self._threads: ThreadPoolExecutor | None = None
         self._pool: Pool | None = None
         self._key = [int(word) for word in np.random.default_rng([seed, KEY]).integers(2**32, size=2)]
@@ -87,7 +87,7 @@ class Source:
         if self._pool is not None:
             self._pool.close()
 
-    def affordable(self, pair: Pair, seconds: float, most: int) -> int:
+    def affordable(self, pair: Pair, seconds: float, limit: int) -> int:
         """About how many samples fit into `seconds`, learning and scoring included; also
         starts the workers if that pays."""
         begun = self.clock()
@@ -103,12 +103,12 @@ class Source:
         left = max(0.0, seconds - (self.clock() - begun))
         fitting = int(left / max(3 * each if self.target.batched else 1.2 * each, 1e-9))
         self.chunk = min(self.chunk, max(20, fitting // 8))
-        return min(most, fitting)
+        return min(limit, fitting)
 
     def draw(self, pair: Pair, trials: int, phase: int) -> tuple[Rows, Rows]:
         """About half of `trials` outputs of each neighbour: decided by a fair coin, or
         row for row the same random numbers."""
-        parts = list(self.over(pair, trials, phase, lambda first, second: (first, second)))
+        parts = list(self.map_chunks(pair, trials, phase, lambda first, second: (first, second)))
         return _stack([a for a, _ in parts]), _stack([b for _, b in parts])
 
     def record(self, pair: Pair, trials: int, phase: int) -> Record:
@@ -120,7 +120,7 @@ class Source:
         sides = np.concatenate([self._coins(phase, i, size) for i, size in enumerate(sizes)])
         return Record(first, second, (np.flatnonzero(sides == 0), np.flatnonzero(sides == 1)))
 
-    def over(
+    def map_chunks(
         self, pair: Pair, trials: int, phase: int, function: Callable[[Rows, Rows], Result]
     ) -> Iterator[Result]:
         """What `function` makes of each chunk of `trials` samples."""
@@ -136,13 +136,13 @@ class Source:
     def _map(
         self, pair: Pair, sizes: list[int], phase: int, function: Callable[[Rows, Rows], Result]
     ) -> Iterator[Result]:
-        before, self.drawn = self.drawn, self.drawn + sum(sizes)
+        before, self.draw_count = self.draw_count, self.draw_count + sum(sizes)
         if isinstance(self.target, Called):
             tasks = self._tasks(self.target, pair, sizes, phase, before)
-            yield from self._called(self.target, tasks, function)
+            yield from self._map_calls(self.target, tasks, function)
             return
 
-        def one(i: int) -> Result:
+        def run_chunk(i: int) -> Result:
             if self.clock() > self.deadline:
                 raise TimeOver
             rng = np.random.default_rng([self.seed, phase, i])
@@ -157,16 +157,16 @@ class Source:
             return function(first, self.target.draw(pair.second, sizes[i] - heads, rng))
 
         if len(sizes) == 1 or self.workers == 1:
-            results: Iterator[Result] = map(one, range(len(sizes)))
+            results: Iterator[Result] = map(run_chunk, range(len(sizes)))
         else:
             self._threads = self._threads or ThreadPoolExecutor(self.workers)
-            results = self._threads.map(one, range(len(sizes)))
+            results = self._threads.map(run_chunk, range(len(sizes)))
         for size, result in zip(sizes, results, strict=True):
-            self._made += size
-            self.watch(self._made, self.stage)
+            self._run_count += size
+            self.watch(self._run_count, self.stage)
             yield result
 
-    def _called(
+    def _map_calls(
         self, target: Called, tasks: list[Task], function: Callable[[Rows, Rows], Result]
     ) -> Iterator[Result]:
         done = self._pool.map(tasks) if self._pool is not None else (None for _ in tasks)
@@ -174,7 +174,7 @@ class Source:
             if outputs is None:
                 outputs = perform(target.function, *task, self._step)
             else:
-                self._made += len(task[2]) - 1
+                self._run_count += len(task[2]) - 1
                 self._step()
             first, second = outputs
             self._check_answers(target, task, [*first, *second])
@@ -184,30 +184,30 @@ class Source:
             yield function(*rows)
 
     def _step(self) -> None:
-        """After each run: nothing is begun once the time is over."""
-        self._made += 1
-        self.watch(self._made, self.stage)
+        """What follows each run: nothing is begun once the time is over."""
+        self._run_count += 1
+        self.watch(self._run_count, self.stage)
         if self.clock() > self.deadline:
             raise TimeOver
 
     def _check_answers(self, target: Called, task: Task, outputs: list[Any]) -> None:
         """A target that never did anything but raise is called wrongly: say how it failed."""
-        if self._answered or not outputs:
+        if self._has_answers or not outputs:
             return
         self._failures += sum(map(is_raised, outputs))
-        self._answered = not all(map(is_raised, outputs))
-        if not self._answered and self._failures >= FAILURES:
+        self._has_answers = not all(map(is_raised, outputs))
+        if not self._has_answers and self._failures >= FAILURES:
             target.insist(*task[1])
 
-    def _tasks(self, target: Called, pair: Pair, sizes: list[int], phase: int, before: int) -> list[Task]:
+    def _tasks(self, target: Called, pair: Pair, sizes: list[int], phase: int, first_run: int) -> list[Task]:
         """The runs of each chunk. No seed serves twice: those of the certifying runs lie
         in one half, all others in the other."""
         tasks = []
-        start = 0 if phase == CERTIFY else HALF + before
+        start = 0 if phase == CERTIFY else HALF + first_run
         for i, size in enumerate(sizes):
             coins = self._coins(phase, i, size)
             counters = start + np.arange(len(coins)) // (2 if self.coupled else 1)
-            seeds = mixed(counters, self._key)
+            seeds = mix(counters, self._key)
             tasks.append(
                 (target.pass_rng, (pair.first, pair.second), coins.tolist(), seeds.tolist(), self.coupled)
             )
@@ -232,7 +232,7 @@ class Source:
             and isinstance(target, Called)
             and target.pass_rng is not None
         ):
-            form = form_of(target.function, seeded=True)
+            form = form_of(target.function, has_seed=True)
             if form is not None and target.obeys(pair.first) and target.obeys(pair.second):
                 self._pool = Pool(form, self.workers)
         return self._pool is not None
@@ -242,7 +242,7 @@ Task = tuple["str | None", tuple[Any, Any], list[int], list[int], bool]
 """The arguments of `worker.perform` behind the function."""
 
 
-def mixed(counters: NDArray[Any], key: list[int]) -> NDArray[np.uint32]:
+def mix(counters: NDArray[Any], key: list[int]) -> NDArray[np.uint32]:
     """32-bit numbers one to one: equal for equal counters only (MurmurHash3's finalizer,
     a chain of bijections)."""
     x = (np.asarray(counters, np.uint64) & np.uint64(2**32 - 1)).astype(np.uint32) ^ np.uint32(key[0])

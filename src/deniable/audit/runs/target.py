@@ -85,7 +85,7 @@ class Called:
     batched: bool = False
 
     @property
-    def seeded(self) -> bool:
+    def has_seeds(self) -> bool:
         """Whether each run gets a seed of its own."""
         return self.pass_rng not in (None, RNG, EXACT)
 
@@ -156,7 +156,7 @@ def run_singly(target: Target, data: Sequence[Any], seed: int) -> Target:
         for each in data:
             target.draw(each, PROBED, np.random.default_rng([seed, PROBED]))
     except Exception:  # whatever a row makes it raise
-        return Called(lambda one, rng: matrix(target.function(one, 1, rng))[0], target.name, RNG)
+        return Called(lambda data, rng: matrix(target.function(data, 1, rng))[0], target.name, RNG)
     return target
 
 

@@ -41,18 +41,18 @@ def perform(
     data: tuple[Any, Any],
     sides: Sequence[int],
     seeds: Sequence[int],
-    apart: bool,
-    after: Callable[[], None] | None = None,
+    is_isolated: bool,
+    note_run: Callable[[], None] | None = None,
 ) -> tuple[list[Any], list[Any]]:
     """One run for each of `sides` (0: on the first neighbour), in this order: the outputs on each neighbour.
 
     `source` says how randomness comes: None (the target's own), RNG or EXACT by the argument `rng`, or the
-    name of an argument that takes a seed. `apart`: every run has a generator of its own, from its own seed,
-    and not the next numbers of a common one. `after` is called after every run.
+    name of an argument that takes a seed. `is_isolated`: every run has a generator of its own, from its own
+    seed, and not the next numbers of a common one. `note_run` is called after every run.
     """
     outputs: tuple[list[Any], list[Any]] = ([], [])
     common = None
-    if source in (RNG, EXACT) and seeds and not apart:
+    if source in (RNG, EXACT) and seeds and not is_isolated:
         common = generator(str(source), seeds[0])
     for side, seed in zip(sides, seeds, strict=True):
         keywords: dict[str, Any] = {}
@@ -61,8 +61,8 @@ def perform(
         elif source is not None:
             keywords = {source: seed}
         outputs[side].append(attempt(function, data[side], **keywords))
-        if after is not None:
-            after()
+        if note_run is not None:
+            note_run()
     return outputs
 
 

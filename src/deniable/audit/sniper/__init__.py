@@ -5,7 +5,7 @@ As in DP-Sniper (Bichsel et al. 2021), with five differences. The rule is chosen
 maximise the bound that will be certified, instead of a fixed tail of .01. It guesses in both directions and
 abstains in between. Which neighbour runs is decided by a fair coin, so that one exact binomial bound suffices
 (`statistics.from_guesses`); or, for targets that take their random numbers from outside, both run on the same
-ones, which leaves far less to chance (`statistics.from_coupled`). Several views and classifiers compete, in
+ones, which leaves far less to chance (`statistics.from_pairs`). Several views and classifiers compete, in
 rounds that keep the better pairs and give them more samples; the best few attacks meet once more on fresh
 ones, and the one wins whose certified bound can be expected to be largest (`thresholds.expected`). Samples to
 learn, to choose and to certify are disjoint, so what was tried before costs no correction.

@@ -28,25 +28,25 @@ class Attack:
     delta: float
     margin: float
     cuts: tuple[float, ...]
-    coupled: bool = False
-    guessed: Guesses = (0, 0, 0)
-    """What it guessed of the `seen` samples so far."""
-    seen: int = 0
+    is_coupled: bool = False
+    tally: Guesses = (0, 0, 0)
+    """What it guessed of the samples so far."""
+    sample_count: int = 0
     hidden: tuple[int, ...] = ()
     """Coordinates that it does not look at."""
 
     def score(self, rows: Rows) -> Array:
         return self.model.score(self.view.see(hide(rows, self.hidden)))
 
-    def after(self, guesses: Iterable[int], trials: int) -> Attack:
+    def add_samples(self, guesses: Iterable[int], trials: int) -> Attack:
         """The same after more samples."""
-        right, wrong, both = (int(new) + old for new, old in zip(guesses, self.guessed, strict=True))
-        return replace(self, guessed=(right, wrong, both), seen=self.seen + trials)
+        right, wrong, both = (int(new) + old for new, old in zip(guesses, self.tally, strict=True))
+        return replace(self, tally=(right, wrong, both), sample_count=self.sample_count + trials)
 
     def guesses(self, first: Array, second: Array) -> Guesses:
         """Right and wrong guesses from scores; of coupled runs the pairs that met the
         rule on one side only, and on both."""
-        if self.coupled:
+        if self.is_coupled:
             return self.rule.count_pairs(first, second)
         return (*self.rule.count(first, second), 0)
 

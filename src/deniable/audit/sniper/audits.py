@@ -23,7 +23,7 @@ from deniable.audit.sniper.attack import Attack
 from deniable.audit.sniper.campaign import Campaign, Progress
 from deniable.audit.sniper.certificate import CANNOT_SEE, COUPLED, certify
 from deniable.audit.sniper.claims import Claim, ClaimLimit, limits_of, pairs_of
-from deniable.audit.sniper.repetition import confirmed, refused
+from deniable.audit.sniper.repetition import confirm_violation, refuse_dependent
 from deniable.audit.sniper.search import search
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
@@ -80,7 +80,7 @@ def audit(
     couples = _couples(target, subject, limits, coupled)
     with Source(subject, seed, workers, coupled=couples, clock=clock) as source:
         source.deadline = start + _seconds_for(samples, time, limit)
-        total = _checked(samples) or source.affordable(pairs[0], time, MOST_SAMPLES)
+        total = _check_samples(samples) or source.affordable(pairs[0], time, MOST_SAMPLES)
         plan = AuditPlan(source, limits, confidence, total, progress or _silent)
         finding = plan.run(book, pairs) if total >= LEAST_SAMPLES else plan.give_up(too_slow(total, time))
     options = {**(finding.options or {}), "seed": seed}
@@ -104,7 +104,7 @@ def _seconds_for(samples: int | None, time: float, limit: float | None) -> float
     return time if samples is None else math.inf
 
 
-def _checked(samples: int | None) -> int | None:
+def _check_samples(samples: int | None) -> int | None:
     if samples is not None and samples < LEAST_SAMPLES:
         raise InvalidParameter(
             f"Expected samples={samples} to be at least {LEAST_SAMPLES}. Nothing was certified."
@@ -153,9 +153,9 @@ class AuditPlan:
         try:
             if book is not None:
                 return self.look(book, pairs)
-            return self._run(pairs, Levels.once(self.confidence), 0, lambda: None)
+            return self._run(pairs, Levels.for_look(self.confidence), 0, lambda: None)
         except TimeOver:
-            return self.give_up(TIME_OVER.format(self.source.drawn))
+            return self.give_up(TIME_OVER.format(self.source.draw_count))
 
     def give_up(self, reason: str) -> Finding:
         return too_little(self.source.target.name, self.limits[0], self.confidence, reason)
@@ -168,28 +168,28 @@ class AuditPlan:
         limit = self.limits[0]
         terms = LookTerms(self.source.seed, self.total, self.confidence, limit.epsilon, limit.delta)
         look = book.open_look(terms)
-        if self.total - look.shown < LEAST_NEW:
+        if self.total - look.shown_runs < LEAST_NEW:
             return self._without_new_runs(look)
-        levels = Levels.once(self.confidence, look.share)
-        finding = self._run(pairs, levels, look.shown, book.skip_shown)
+        levels = Levels.for_look(self.confidence, look.share)
+        finding = self._run(pairs, levels, look.shown_runs, book.skip_shown)
         book.close_look(look, terms, finding.verdict)
         options = {**(finding.options or {}), LOOK: look.number}
         return replace(finding, reasons=(*finding.reasons, look.sentence), options=options)
 
     def _run(
-        self, pairs: list[Pair], levels: Levels, shown: int, before_certifying: Callable[[], None]
+        self, pairs: list[Pair], levels: Levels, shown_runs: int, before_certifying: Callable[[], None]
     ) -> Finding:
-        self.source.chunk = min(self.source.chunk, max(20, (self.total - shown) // 8))
-        campaign = Campaign(self.source, self.limits, levels, self.total, self.tell, shown=shown)
+        self.source.chunk = min(self.source.chunk, max(20, (self.total - shown_runs) // 8))
+        campaign = Campaign(self.source, self.limits, levels, self.total, self.tell, shown_runs=shown_runs)
         attack = search(campaign, pairs)
         before_certifying()
-        return _found(campaign, attack)
+        return _find(campaign, attack)
 
     def _without_new_runs(self, look: Look) -> Finding:
         reason = (
-            f"The file holds {look.shown:,} runs that earlier looks have shown, and {self.total:,} were "
+            f"The file holds {look.shown_runs:,} runs that earlier looks have shown, and {self.total:,} were "
             "asked for: too few are new, and no run certifies twice. Nothing was run. Ask for more, like "
-            f"--samples {2 * look.shown}."
+            f"--samples {2 * look.shown_runs}."
         )
         return self.give_up(reason)
 
@@ -220,7 +220,7 @@ def replay(
     if isinstance(subject, Called) and witness.columns is not None:
         subject.columns[:] = witness.columns
     is_coupled = finding.method == COUPLED
-    attack = _witnessed(witness, finding.delta, is_coupled)
+    attack = _attack_of(witness, finding.delta, is_coupled)
     limit = ClaimLimit(finding.delta, float(finding.claim.epsilon))
     replay_seed = witness.seed if seed is None else seed
     options = {**(finding.options or {}), "seed": replay_seed}
@@ -232,7 +232,7 @@ def replay(
         campaign = Campaign(source, [limit], levels, witness.trials, progress or _silent)
         looked_at = min(2 * LOOKED_AT, max(40, witness.trials // 4))
         campaign.choosing[attack.pair.name] = source.record(attack.pair, looked_at, REPLAY_PHASE)
-        again = _found(campaign, attack, chunks=witness.chunks)
+        again = _find(campaign, attack, chunks=witness.chunks)
     return replace(again, seconds=monotonic() - start, options={**options, **(again.options or {})})
 
 
@@ -243,14 +243,16 @@ def _replay_levels(finding: Finding, options: Mapping[str, Any], is_fresh: bool)
     share = 1.0
     if LOOK in options and not is_fresh:
         share = look_share(options[LOOK])
-    return Levels.once(finding.confidence, share)
+    return Levels.for_look(finding.confidence, share)
 
 
-def _found(campaign: Campaign, attack: Attack, chunks: int | None = None) -> Finding:
-    return refused(campaign, attack) or confirmed(campaign, attack, certify(campaign, attack, chunks))
+def _find(campaign: Campaign, attack: Attack, chunks: int | None = None) -> Finding:
+    return refuse_dependent(campaign, attack) or confirm_violation(
+        campaign, attack, certify(campaign, attack, chunks)
+    )
 
 
-def _witnessed(witness: Witness, delta: float, is_coupled: bool) -> Attack:
+def _attack_of(witness: Witness, delta: float, is_coupled: bool) -> Attack:
     pair = Pair(_input(witness.first), _input(witness.second), witness.pair)
     model, rule = model_from_dict(witness.model), Rule(witness.high, witness.low)
     return Attack(
@@ -266,14 +268,14 @@ def _witnessed(witness: Witness, delta: float, is_coupled: bool) -> Attack:
     )
 
 
-def _couples(target: Any, subject: Any, limits: list[ClaimLimit], asked: bool | None) -> bool:
+def _couples(target: Any, subject: Any, limits: list[ClaimLimit], wish: bool | None) -> bool:
     """Whether both neighbours are run on the same random numbers: as asked, or where each call has a seed or
     the target says so. Claims with a δ are not tested so."""
     if any(limit.delta for limit in limits):
         return False
-    if asked is not None:
-        return asked
-    return bool(getattr(target, "coupled", False)) or (isinstance(subject, Called) and subject.seeded)
+    if wish is not None:
+        return wish
+    return bool(getattr(target, "coupled", False)) or (isinstance(subject, Called) and subject.has_seeds)
 
 
 def _input(value: Any) -> Any:

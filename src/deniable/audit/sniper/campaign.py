@@ -9,7 +9,7 @@ from deniable.audit.levels import Levels
 from deniable.audit.rules.support import UNSEEN, Support
 from deniable.audit.runs.independence import SHARE, Constant, Record, constants, rest_changes
 from deniable.audit.runs.pairs import Pair
-from deniable.audit.runs.restart import why_not_restarted
+from deniable.audit.runs.restart import explain_no_restart
 from deniable.audit.runs.source import Source
 from deniable.audit.runs.target import INSIDE, column_paths
 from deniable.audit.sniper.attack import Attack
@@ -38,14 +38,14 @@ class Campaign:
     choosing: dict[str, Record] = field(default_factory=dict)
     """The outputs that chose a rule on each pair."""
 
-    fixed: dict[str, list[Constant]] = field(default_factory=dict)
+    constants: dict[str, list[Constant]] = field(default_factory=dict)
     """Coordinates that never change and give the neighbours away, by pair, where the target may remember them
     while the rest of its output changes."""
 
     rare: dict[str, Support] = field(default_factory=dict)
     """What was seen on one neighbour alone, by pair."""
 
-    shown: int = 0
+    shown_runs: int = 0
     """Runs that an earlier look has shown somebody: they choose an attack, and certify nothing again."""
 
     @property
@@ -74,21 +74,21 @@ class Campaign:
         share = EXPLORE
         if self.source.coupled or self.total >= MANY:
             share = EXPLORE_MORE
-        return max(1, min(int((1 - share) * self.total), self.total - self.shown))
+        return max(1, min(int((1 - share) * self.total), self.total - self.shown_runs))
 
     def hide_constants(self, pair: Pair, record: Record) -> tuple[int, ...]:
         """The coordinates that attacks on this pair do not look at: what never changes may be remembered."""
         places = constants(record.first, record.second)
-        if not places or why_not_restarted(self.source.target) is None:
+        if not places or explain_no_restart(self.source.target) is None:
             return ()
         if not rest_changes(record.first, record.second, places):
             return ()
-        self.fixed[pair.name] = places
+        self.constants[pair.name] = places
         hidden = {constant.column for constant in places}
         columns = column_paths(self.source.target)
         texts = {columns[column].partition(INSIDE)[0] for column in hidden if column < len(columns)}
         return tuple(sorted(hidden | {i for i, path in enumerate(columns) if path in texts}))
 
-    def claimed(self, attack: Attack) -> float:
+    def claim_at(self, attack: Attack) -> float:
         """The ε that is claimed at the δ of an attack."""
         return next(limit.epsilon for limit in self.limits if limit.delta == attack.delta)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from deniable.accounting.proportion import lower, upper
-from deniable.audit.finding import NOTHING, Finding, Verdict, Witness, judged
+from deniable.audit.finding import NOTHING, Finding, Verdict, Witness, judge
 from deniable.audit.levels import ACCUSED
 from deniable.audit.rules.classify import OutputView
 from deniable.audit.rules.support import EITHER, UNSEEN, Support
@@ -22,7 +22,7 @@ from deniable.audit.sniper.attack import Attack, Guesses, Tally
 from deniable.audit.sniper.campaign import Campaign
 from deniable.audit.sniper.constants import judge_constants, telltale_attack
 from deniable.audit.sniper.words import describe_event
-from deniable.audit.statistics import detectable, from_coupled, from_guesses
+from deniable.audit.statistics import detectable, from_guesses, from_pairs
 from deniable.guarantee import Budget
 
 CURVE = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5)
@@ -51,8 +51,8 @@ CANNOT_SEE = (
 def certify(campaign: Campaign, attack: Attack, chunks: int | None = None) -> Finding:
     """Count guesses on fresh samples and say what they prove."""
     source = campaign.source
-    most = chunks or max(1, (campaign.total - source.drawn) // source.chunk)
-    source.coupled = attack.coupled
+    most = chunks or max(1, (campaign.total - source.draw_count) // source.chunk)
+    source.coupled = attack.is_coupled
     telltale = telltale_attack(campaign, attack)
     attacks = [each for each in (attack, _rare_attack(campaign, attack), telltale) if each is not None]
     tallies = [Tally(each) for each in attacks]
@@ -65,7 +65,7 @@ def certify(campaign: Campaign, attack: Attack, chunks: int | None = None) -> Fi
     return best if telltale is None else judge_constants(campaign, tallies[-1], best)
 
 
-def _count_guesses(campaign: Campaign, pair: Pair, tallies: list[Tally], most: int) -> int:
+def _count_guesses(campaign: Campaign, pair: Pair, tallies: list[Tally], limit: int) -> int:
     """Add fresh chunks to all tallies; how many there were when the time was over, or all."""
 
     def count(first: Rows, second: Rows) -> list[tuple[Any, Guesses]]:
@@ -73,7 +73,7 @@ def _count_guesses(campaign: Campaign, pair: Pair, tallies: list[Tally], most: i
 
     campaign.source.stage, chunks = "certifying", 0
     try:
-        for parts in campaign.source.reduce(pair, most, count):
+        for parts in campaign.source.reduce(pair, limit, count):
             for tally, part in zip(tallies, parts, strict=True):
                 tally.add(*part)
             chunks += 1
@@ -90,17 +90,17 @@ def _rare_attack(campaign: Campaign, attack: Attack) -> Attack | None:
     if rare is None or isinstance(attack.model, Support) or not campaign.looks_for_rare:
         return None
     rule = EITHER
-    if attack.coupled:  # pairs of runs are counted for one set
+    if attack.is_coupled:  # pairs of runs are counted for one set
         first, second = (
-            sum(region.seen for region in rare.regions if region.side == side) for side in (1, -1)
+            sum(region.count for region in rare.regions if region.side == side) for side in (1, -1)
         )
         rule = Rule(EITHER.high, -math.inf) if first >= second else Rule(math.inf, EITHER.low)
     return replace(attack, view=OutputView.RAW, model=rare, rule=rule, cuts=())
 
 
 def _bound(attack: Attack, guesses: Guesses, trials: int, alpha: float) -> float:
-    if attack.coupled:
-        return from_coupled(*guesses, alpha=alpha)
+    if attack.is_coupled:
+        return from_pairs(*guesses, alpha=alpha)
     return from_guesses(*guesses[:2], trials, delta=attack.delta, alpha=alpha, sides=attack.rule.sides)
 
 
@@ -111,19 +111,19 @@ def _finding(campaign: Campaign, tally: Tally, chunks: int) -> Finding:
         share = UNSEEN
     alpha, accusing = share * campaign.alpha, share * campaign.levels.accusing
     trials, delta = int(counts.sum()), attack.delta
-    claim_epsilon = campaign.claimed(attack)
+    claim_epsilon = campaign.claim_at(attack)
     right, wrong = guesses[0] + guesses[2], guesses[1] + guesses[2]
     epsilon, surely = (_bound(attack, guesses, trials, level) for level in (alpha, accusing))
     visible = detectable(
-        trials, epsilon=claim_epsilon, delta=delta, alpha=campaign.accusing, coupled=attack.coupled
+        trials, epsilon=claim_epsilon, delta=delta, alpha=campaign.accusing, coupled=attack.is_coupled
     )
     finding = Finding(
-        verdict=judged(epsilon, surely, claim_epsilon, visible, right + wrong), target=target.name,
+        verdict=judge(epsilon, surely, claim_epsilon, visible, right + wrong), target=target.name,
         claim=Budget(claim_epsilon, delta),
         reasons=_reasons(campaign, epsilon, surely, claim_epsilon, right + wrong),
         epsilon=epsilon, delta=delta, confidence=1 - campaign.alpha, detectable=visible,
         estimate=_estimate(right / trials - delta * attack.rule.sides / 2, wrong / trials),
-        samples=campaign.source.drawn, seconds=0.0,
+        samples=campaign.source.draw_count, seconds=0.0,
         support_differs=wrong == 0 and epsilon > max(2.0, claim_epsilon),
         witness=_witness(campaign, tally, chunks, (right, wrong)), curve=certified_curve(counts, alpha),
         cannot_see=CANNOT_SEE, assumes=ASSUMES, method=BY_COIN,
@@ -132,19 +132,19 @@ def _finding(campaign: Campaign, tally: Tally, chunks: int) -> Finding:
         columns = list(target.columns) if isinstance(target, Called) else []
         event = describe_event(attack, campaign.choosing[attack.pair.name].start, columns)
         finding = replace(finding, event=event)
-    if not attack.coupled:
+    if not attack.is_coupled:
         return finding
     assumes = (*ASSUMES, ASSUMES_ROWS) if target.batched else ASSUMES
     return replace(finding, method=COUPLED, assumes=assumes, options={"pairs": list(guesses)})
 
 
 def _reasons(
-    campaign: Campaign, epsilon: float, surely: float, claimed: float, guesses: int
+    campaign: Campaign, epsilon: float, surely: float, claim_epsilon: float, guesses: int
 ) -> tuple[str, ...]:
     """What a verdict rests on, in sentences."""
-    if surely > claimed:
-        return (f"A sound target is accused with a probability of at most {_accused(campaign):g}.",)
-    if epsilon > claimed:
+    if surely > claim_epsilon:
+        return (f"A sound target is accused with a probability of at most {_false_alarm_rate(campaign):g}.",)
+    if epsilon > claim_epsilon:
         return (
             f"The runs contradict the claim at the confidence {1 - campaign.alpha:.6g}, and an accusation "
             f"needs {1 - campaign.levels.accusing:.6g}. A sound target may look like this by chance.",
@@ -152,7 +152,7 @@ def _reasons(
     return () if guesses else (NOTHING,)
 
 
-def _accused(campaign: Campaign) -> float:
+def _false_alarm_rate(campaign: Campaign) -> float:
     """The probability that an audit, second samples and later looks included, accuses a sound target."""
     return min(ACCUSED, campaign.alpha)
 
@@ -171,10 +171,10 @@ def _witness(campaign: Campaign, tally: Tally, chunks: int, guesses: tuple[int, 
     )  # fmt: skip
 
 
-def _estimate(right: float, wrong: float) -> float:
+def _estimate(right: float, misses: float) -> float:
     if right <= 0:
         return 0.0
-    return math.log(right / wrong) if wrong else math.inf
+    return math.log(right / misses) if misses else math.inf
 
 
 def certified_curve(counts: Any, alpha: float) -> tuple[tuple[float, float], ...]:
@@ -191,6 +191,6 @@ def certified_curve(counts: Any, alpha: float) -> tuple[tuple[float, float], ...
     return tuple((delta, _best(sure - delta, most)) for delta in CURVE)
 
 
-def _best(sure: Array, most: Array) -> float:
-    useful = sure > 0
-    return max(0.0, float(np.max(np.log(sure[useful] / most[useful]), initial=0.0)))
+def _best(lower_rates: Array, upper_rates: Array) -> float:
+    useful = lower_rates > 0
+    return max(0.0, float(np.max(np.log(lower_rates[useful] / upper_rates[useful]), initial=0.0)))

@@ -65,7 +65,7 @@ def pairs_of(pair: Pair | tuple[Any, Any] | Sequence[Pair] | None, unit: Unit | 
                 "Expected a pair of neighbours, or a unit to search pairs for. Nothing was run."
             )
         return default_pairs(unit)
-    pairs = _listed(pair)
+    pairs = _list_pairs(pair)
     if not pairs:
         raise InvalidParameter("Expected at least one pair of neighbours. Nothing was run.")
     if unit is None:
@@ -73,7 +73,7 @@ def pairs_of(pair: Pair | tuple[Any, Any] | Sequence[Pair] | None, unit: Unit | 
     return [each.check(unit) for each in pairs]
 
 
-def _listed(pair: Pair | tuple[Any, Any] | Sequence[Pair]) -> list[Pair]:
+def _list_pairs(pair: Pair | tuple[Any, Any] | Sequence[Pair]) -> list[Pair]:
     if isinstance(pair, Pair):
         return [pair]
     if len(pair) == 2 and not all(isinstance(each, Pair) for each in pair):

@@ -20,7 +20,7 @@ from deniable.audit.levels import COPIES, look_share
 from deniable.audit.rules.classify import OutputView
 from deniable.audit.rules.support import EITHER, Region, Support
 from deniable.audit.runs.independence import Constant
-from deniable.audit.runs.restart import COULD_NOT, why_not_restarted
+from deniable.audit.runs.restart import COULD_NOT, explain_no_restart
 from deniable.audit.runs.target import INSIDE, SHAPE, Called, column_paths, encode
 from deniable.audit.sniper.attack import Attack, Tally
 from deniable.audit.sniper.campaign import Campaign
@@ -38,7 +38,7 @@ NAMED = 3
 
 def telltale_attack(campaign: Campaign, attack: Attack) -> Attack | None:
     """The rule that guesses by what never changes; None if there is nothing like that."""
-    places = campaign.fixed.get(attack.pair.name)
+    places = campaign.constants.get(attack.pair.name)
     if not places or not attack.hidden:
         return None
     regions = [
@@ -53,7 +53,7 @@ def telltale_attack(campaign: Campaign, attack: Attack) -> Attack | None:
         model=Support(tuple(regions)),
         rule=EITHER,
         cuts=(),
-        coupled=False,
+        is_coupled=False,
         hidden=(),
     )
 
@@ -63,16 +63,16 @@ def judge_constants(campaign: Campaign, tally: Tally, finding: Finding) -> Findi
     attack, trials = tally.attack, int(tally.counts.sum())
     right, wrong, _ = tally.guesses
     bound = from_guesses(right, wrong, trials, delta=attack.delta, alpha=campaign.levels.accusing)
-    if not bound > campaign.claimed(attack):
+    if not bound > campaign.claim_at(attack):
         return finding
-    claim = Budget(campaign.claimed(attack), attack.delta)
-    places = name_places(campaign, campaign.fixed[attack.pair.name])
+    claim = Budget(campaign.claim_at(attack), attack.delta)
+    places = name_places(campaign, campaign.constants[attack.pair.name])
     few, many = (copies_needed(claim, level) for level in (campaign.alpha, COPIES))
     reasons = (
         f"Violation if what never changes is not remembered: {places}. The rest of the output changes from "
         "run to run.",
-        f"{why_not_restarted(campaign.source.target)} If it did not draw this once and keep it, the claim is "
-        "false.",
+        f"{explain_no_restart(campaign.source.target)} If it did not draw this once and keep it, the "
+        "claim is false.",
         _way_out(campaign, few, many),
     )
     condition = {"places": places, "model": attack.model.to_dict(), "epsilon": bound, "copies": many}
@@ -83,13 +83,13 @@ def judge_constants(campaign: Campaign, tally: Tally, finding: Finding) -> Findi
     return replace(finding, verdict=verdict, reasons=(*finding.reasons, *reasons), options=options)
 
 
-def _way_out(campaign: Campaign, few: int, many: int) -> str:
-    if why_not_restarted(campaign.source.target) == COULD_NOT:
+def _way_out(campaign: Campaign, fewest: int, copies: int) -> str:
+    if explain_no_restart(campaign.source.target) == COULD_NOT:
         return f"{TO_PROVE} give the target as module:name, and let it hold no state."
     return (
-        f"{TO_PROVE} renew the service before every run (--fresh COMMAND), or make {many} copies of each "
-        f"neighbour under new names and add --copies {many} ({few} are enough for a confidence of "
-        f"{1 - campaign.alpha:.4g}, {many} for a verdict of violation)."
+        f"{TO_PROVE} renew the service before every run (--fresh COMMAND), or make {copies} copies of each "
+        f"neighbour under new names and add --copies {copies} ({fewest} are enough for a confidence of "
+        f"{1 - campaign.alpha:.4g}, {copies} for a verdict of violation)."
     )
 
 
@@ -157,11 +157,11 @@ def ask_copies(
 # ------------------------------------------------------------------------------------------------ words
 
 
-def _main(campaign: Campaign, fixed: list[Constant]) -> list[Constant]:
+def _main(campaign: Campaign, constants: list[Constant]) -> list[Constant]:
     """The coordinates that say it best: values that are always there on both neighbours, else all. What is
     inside a text that never changes says nothing beside it."""
     columns = column_paths(campaign.source.target)
-    places = _outermost(columns, fixed)
+    places = _outermost(columns, constants)
     both = [
         constant
         for constant in places
@@ -173,27 +173,27 @@ def _main(campaign: Campaign, fixed: list[Constant]) -> list[Constant]:
     return (both + shape) or places
 
 
-def _outermost(columns: list[str], fixed: list[Constant]) -> list[Constant]:
-    """Without the places inside of a text that is among them itself."""
+def _outermost(columns: list[str], constants: list[Constant]) -> list[Constant]:
+    """The constants without the places inside of a text that is among them itself."""
     paths = {
-        constant.column: columns[constant.column] for constant in fixed if constant.column < len(columns)
+        constant.column: columns[constant.column] for constant in constants if constant.column < len(columns)
     }
     texts = set(paths.values())
 
     def is_inner(path: str) -> bool:
         return INSIDE in path and path.partition(INSIDE)[0] in texts
 
-    return [constant for constant in fixed if not is_inner(paths.get(constant.column, ""))]
+    return [constant for constant in constants if not is_inner(paths.get(constant.column, ""))]
 
 
-def name_places(campaign: Campaign, fixed: list[Constant]) -> str:
+def name_places(campaign: Campaign, constants: list[Constant]) -> str:
     """What never changes, in words, with its value on each neighbour."""
     columns, target = column_paths(campaign.source.target), campaign.source.target
     texts = target.texts if isinstance(target, Called) else {}
     parts = []
-    for constant in _main(campaign, fixed)[:NAMED]:
+    for constant in _main(campaign, constants)[:NAMED]:
         if _is_shape(columns, constant.column):
-            counts = [_rows_on(columns, fixed, side) for side in (0, 1)]
+            counts = [_rows_on(columns, constants, side) for side in (0, 1)]
             parts.append(
                 f"the number of rows ({counts[0]} on the first neighbour, {counts[1]} on the second)"
             )
@@ -236,10 +236,12 @@ def _is_number(value: float | None) -> bool:
     return value is not None and not math.isnan(value)
 
 
-def _rows_on(columns: list[str], fixed: list[Constant], side: int) -> int:
+def _rows_on(columns: list[str], constants: list[Constant], side: int) -> int:
     """How many rows one neighbour's answer has: those whose places are not all missing on it."""
     missing = {
-        constant.column for constant in fixed if math.isnan((constant.first, constant.second)[side] or 0.0)
+        constant.column
+        for constant in constants
+        if math.isnan((constant.first, constant.second)[side] or 0.0)
     }
     lists = {
         "." + ".".join(path.split(".")[1:-1]) for path in columns if path != SHAPE and INSIDE not in path

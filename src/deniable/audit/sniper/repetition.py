@@ -25,7 +25,7 @@ MAY_BE_REUSED = (
 )
 
 
-def refused(campaign: Campaign, attack: Attack) -> Finding | None:
+def refuse_dependent(campaign: Campaign, attack: Attack) -> Finding | None:
     """A finding that certifies nothing, if the choosing samples show that runs are not independent."""
     record = campaign.choosing[attack.pair.name]
     if dependent := dependence(record, SHARE * campaign.alpha / 2):
@@ -38,7 +38,7 @@ def refused(campaign: Campaign, attack: Attack) -> Finding | None:
     return None
 
 
-def confirmed(campaign: Campaign, attack: Attack, finding: Finding) -> Finding:
+def confirm_violation(campaign: Campaign, attack: Attack, finding: Finding) -> Finding:
     """The finding, unless it is a violation which the target does not show when it is started anew."""
     witness, source = finding.witness, campaign.source
     if finding.verdict is not Verdict.VIOLATION or witness is None:
@@ -47,7 +47,7 @@ def confirmed(campaign: Campaign, attack: Attack, finding: Finding) -> Finding:
     anew = started_anew(source.target, attack.pair, min(ANEW, campaign.total // 4), source.seed)
     if anew is None:
         return finding
-    same = _as_certified(attack, witness)
+    same = _certified_attack(attack, witness)
     right, wrong = same.rule.count(same.score(anew[0]), same.score(anew[1]))
     trials, guesses = len(anew[0]) + len(anew[1]), witness.right + witness.wrong
     rarer = binom.cdf(right, trials, witness.right / witness.trials)
@@ -62,16 +62,17 @@ def confirmed(campaign: Campaign, attack: Attack, finding: Finding) -> Finding:
     return _repeating(campaign, attack, reason)
 
 
-def _as_certified(attack: Attack, witness: Witness) -> Attack:
+def _certified_attack(attack: Attack, witness: Witness) -> Attack:
     """The attack that the witness of a finding names."""
     view, model = OutputView(witness.view), model_from_dict(witness.model)
     return replace(attack, view=view, model=model, rule=Rule(witness.high, witness.low))
 
 
 def _repeating(campaign: Campaign, attack: Attack, reason: str) -> Finding:
-    claim = Budget(campaign.claimed(attack), attack.delta)
+    claim = Budget(campaign.claim_at(attack), attack.delta)
     return Finding(
         verdict=Verdict.REPEATS, target=campaign.source.target.name, claim=claim, epsilon=0.0,
         delta=attack.delta, confidence=1 - campaign.alpha, estimate=0.0, detectable=math.inf,
-        samples=campaign.source.drawn, seconds=0.0, cannot_see=CANNOT_SEE, reasons=(reason, MAY_BE_REUSED),
+        samples=campaign.source.draw_count, seconds=0.0, cannot_see=CANNOT_SEE,
+        reasons=(reason, MAY_BE_REUSED),
     )  # fmt: skip

@@ -24,7 +24,7 @@ from deniable.audit.rules.thresholds import (
     candidates,
     choose,
     choose_coupled,
-    expected,
+    expect_bound,
 )
 from deniable.audit.runs.pairs import Pair
 from deniable.audit.runs.source import TimeOver
@@ -91,7 +91,7 @@ def _with_rarest(campaign: Campaign, best: Attack, attacks: list[Attack]) -> Att
         )
 
     other = max(attacks, key=promise)
-    if best.margin <= 0 and promise(best) <= campaign.claimed(best) < promise(other):
+    if best.margin <= 0 and promise(best) <= campaign.claim_at(best) < promise(other):
         return other
     return best
 
@@ -116,7 +116,7 @@ def final(campaign: Campaign, attacks: list[Attack]) -> Attack:
     ranking: list[tuple[float, Attack]] = []
     for place, (name, pair) in enumerate(pairs.items()):
         kinds = (
-            [attack for attack in attacks if attack.pair.name == name and attack.coupled is kind]
+            [attack for attack in attacks if attack.pair.name == name and attack.is_coupled is kind]
             for kind in (True, False)
         )
         finalists = [attack for kind in kinds for attack in kind[:FINALISTS]]
@@ -131,10 +131,11 @@ def _margins(campaign: Campaign, pair: Pair, attacks: list[Attack], trials: int,
     def count(first: Rows, second: Rows) -> Any:
         return np.array([attack.guesses(attack.score(first), attack.score(second)) for attack in attacks])
 
-    total = sum(campaign.source.over(pair, trials, phase, count), np.zeros((len(attacks), 3), np.int64))
+    total = sum(campaign.source.map_chunks(pair, trials, phase, count), np.zeros((len(attacks), 3), np.int64))
     choice = RuleChoice(campaign, pair)
     return [
-        choice.margin(attack.after(guesses, trials)) for attack, guesses in zip(attacks, total, strict=True)
+        choice.margin(attack.add_samples(guesses, trials))
+        for attack, guesses in zip(attacks, total, strict=True)
     ]
 
 
@@ -184,9 +185,9 @@ class RuleChoice:
         cuts = tuple(map(float, candidates(np.concatenate(scores), CUTS)))
         best: dict[bool, Attack] = {}
         for limit in self.campaign.limits:
-            for rule, is_coupled in self._rules(scores, limit.delta, calibrated=isinstance(model, Tables)):
+            for rule, is_coupled in self._rules(scores, limit.delta, is_calibrated=isinstance(model, Tables)):
                 candidate = Attack(self.pair, view, model, rule, limit.delta, 0.0, cuts, is_coupled)
-                candidate = candidate.after(candidate.guesses(*scores), len(rows[0]) + len(rows[1]))
+                candidate = candidate.add_samples(candidate.guesses(*scores), len(rows[0]) + len(rows[1]))
                 candidate = replace(candidate, margin=self.margin(candidate))
                 best[is_coupled] = max(
                     best.get(is_coupled, candidate), candidate, key=lambda attack: attack.margin
@@ -194,29 +195,32 @@ class RuleChoice:
         return list(best.values())
 
     def _rules(
-        self, scores: tuple[Array, Array], delta: float, *, calibrated: bool
+        self, scores: tuple[Array, Array], delta: float, *, is_calibrated: bool
     ) -> Iterable[tuple[Rule, bool]]:
         """Rules for a fair coin and, where runs are coupled, for pairs: which shows more
         depends on how well the pairs agree."""
         trials, alpha = self.campaign.certifying, self.campaign.accusing
         if self.campaign.source.coupled:
-            yield choose_coupled(*scores, alpha=alpha, pairs=trials // 2, calibrated=calibrated)[0], True
-        yield choose(*scores, delta=delta, alpha=alpha, trials=trials, calibrated=calibrated)[0], False
+            yield (
+                choose_coupled(*scores, alpha=alpha, pairs=trials // 2, is_calibrated=is_calibrated)[0],
+                True,
+            )
+        yield choose(*scores, delta=delta, alpha=alpha, trials=trials, is_calibrated=is_calibrated)[0], False
 
     def margin(self, attack: Attack) -> float:
         """By how much an attack can be expected to pass its claim, given what it guessed so far."""
         campaign = self.campaign
-        right, wrong, both = map(float, attack.guessed)
+        right, wrong, both = map(float, attack.tally)
         forgiven = attack.delta * attack.rule.sides / 2
-        share = math.sqrt(attack.seen / campaign.certifying)
-        pairs = both if attack.coupled else None
-        counts = Counts.of(right + both, wrong + both, attack.seen, forgiven, pairs)
+        share = math.sqrt(attack.sample_count / campaign.certifying)
+        pairs = both if attack.is_coupled else None
+        counts = Counts.from_rule(right + both, wrong + both, attack.sample_count, forgiven, pairs)
         luck = HOPE if FINAL * campaign.total >= LEAST_FINAL else DOUBT
-        return _rank(expected(counts, campaign.accusing, share, luck), campaign.claimed(attack))
+        return _rank(expect_bound(counts, campaign.accusing, share, luck), campaign.claim_at(attack))
 
 
-def _rank(value: float, claimed: float) -> float:
+def _rank(value: float, claim_epsilon: float) -> float:
     """By how much a claim is expected to be passed; if it is not, how much of it is reached, less 1."""
-    if value > claimed:
-        return value - claimed
-    return value / max(claimed, 0.05) - 1
+    if value > claim_epsilon:
+        return value - claim_epsilon
+    return value / max(claim_epsilon, 0.05) - 1

@@ -43,8 +43,8 @@ def _neighbour(side: int) -> str:
 def _say_region(region: Region, columns: list[str]) -> str:
     place = place_name(columns, region.column)
     if region.kind == "at":
-        return f"{place} is {region.at:.6g}, which the other neighbour was never seen to give"
-    return f"{place} is {region.kind} {region.at:.6g}, where the other neighbour was never seen"
+        return f"{place} is {region.edge:.6g}, which the other neighbour was never seen to give"
+    return f"{place} is {region.kind} {region.edge:.6g}, where the other neighbour was never seen"
 
 
 def _say_set(rows: Rows, mask: Flags, view: OutputView, columns: list[str]) -> str:

@@ -58,14 +58,14 @@ class Bet:
     odds: float
     stake: float
 
-    def gains(self, scores: Array, inside: Booleans) -> Array:
+    def gains(self, scores: Array, coins: Booleans) -> Array:
         """ln of what one unit becomes by each score."""
         bets = self.sides[np.searchsorted(self.edges, scores, side="right")]
-        wins = bets == np.where(inside, 1, -1)
+        wins = bets == np.where(coins, 1, -1)
         outcome = np.where(wins, math.log1p(self.stake), math.log1p(-self.stake * self.odds))
         return np.where(bets != 0, outcome, 0.0)
 
-    def allowed(self, mu: float) -> float:
+    def largest_gain(self, mu: float) -> float:
         """ln of what one unit becomes at most on average, by one score under μ-Gaussian privacy."""
         sets = int(np.any(self.sides > 0)) + int(np.any(self.sides < 0))
         return math.log1p(self.stake * sets * hockey_stick(mu, self.odds) / 2)
@@ -83,25 +83,25 @@ def hockey_stick(mu: float, odds: float) -> float:
     return max(0.0, float(ndtr(mu / 2 - cut) - odds * ndtr(-mu / 2 - cut)))
 
 
-def mu_from_bets(scores: Array, inside: Booleans, alpha: float, claimed: float) -> float:
+def mu_from_bets(scores: Array, coins: Booleans, alpha: float, claim_mu: float) -> float:
     """The largest μ that these scores contradict, but for a chance of alpha; 0 if there is none.
 
-    `claimed` is the μ that the bet is made against: it decides how much is found, never whether that is true.
+    `claim_mu` is the μ that the bet is made against: it decides how much is found, never if that is true.
     """
     gains, bets = [], []
     start = max(2, int(FIRST * len(scores)))
     while start < len(scores):
         stop = min(len(scores), GROWTH * start)
-        bet = _learnt(scores[:start], inside[:start], claimed)
+        bet = _learn_bet(scores[:start], coins[:start], claim_mu)
         if bet is not None:
-            gains.append(bet.gains(scores[start:stop], inside[start:stop]))
+            gains.append(bet.gains(scores[start:stop], coins[start:stop]))
             bets.append(bet)
         start = stop
     if not bets:
         return 0.0
 
     def excess(mu: float) -> float:
-        parts = [part - bet.allowed(mu) for part, bet in zip(gains, bets, strict=True)]
+        parts = [part - bet.largest_gain(mu) for part, bet in zip(gains, bets, strict=True)]
         return _richest(parts) + math.log(alpha)
 
     if excess(0.0) <= 0:
@@ -131,15 +131,15 @@ def _edges(scores: Array) -> Array:
     return np.unique(np.concatenate([candidates(scores, BINS), around]))
 
 
-def _learnt(scores: Array, inside: Booleans, claimed: float) -> Bet | None:
-    """The bet that would have grown fastest against `claimed`, among unions of the bins that speak most for
+def _learn_bet(scores: Array, coins: Booleans, claim_mu: float) -> Bet | None:
+    """The bet that would have grown fastest against `claim_mu`, among unions of the bins that speak most for
     "in"."""
     if len(scores) < 2:
         return None
     edges = _edges(scores)
     bins = np.searchsorted(edges, scores, side="right")
-    with_it = np.bincount(bins[inside], minlength=len(edges) + 1)
-    without = np.bincount(bins[~inside], minlength=len(edges) + 1)
+    with_it = np.bincount(bins[coins], minlength=len(edges) + 1)
+    without = np.bincount(bins[~coins], minlength=len(edges) + 1)
     ratio = (with_it + DOUBT) / (without + DOUBT)
     orders = np.argsort(-ratio, kind="stable"), np.argsort(ratio, kind="stable")
     for_in = np.cumsum(with_it[orders[0]]), np.cumsum(without[orders[0]]) + DOUBT
@@ -147,7 +147,7 @@ def _learnt(scores: Array, inside: Booleans, claimed: float) -> Bet | None:
     best, choice = 0.0, None
     for odds, share in product(ODDS, STAKES):
         stake = share / odds
-        price = len(scores) * math.log1p(stake * hockey_stick(claimed, odds) / 2)
+        price = len(scores) * math.log1p(stake * hockey_stick(claim_mu, odds) / 2)
         growths = [
             wins * math.log1p(stake) + losses * math.log1p(-share) - price
             for wins, losses in (for_in, for_out)

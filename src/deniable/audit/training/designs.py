@@ -111,16 +111,16 @@ class Window:
 
     canary: Array
     crowd: Array
-    before: int = 0
-    after: int = 0
+    lead: int = 0
+    tail: int = 0
     last: bool = False
     """Whether the canary is the last row of its batch, or the first."""
 
-    def batches(self, inside: bool) -> Iterator[Array]:
-        for _ in range(self.before):
+    def batches(self, coins: bool) -> Iterator[Array]:
+        for _ in range(self.lead):
             yield self.crowd
-        yield self.with_canary() if inside else self.crowd
-        for _ in range(self.after):
+        yield self.with_canary() if coins else self.crowd
+        for _ in range(self.tail):
             yield self.crowd
 
     def with_canary(self) -> Array:
@@ -129,13 +129,13 @@ class Window:
 
     @property
     def steps(self) -> int:
-        return self.before + 1 + self.after
+        return self.lead + 1 + self.tail
 
 
 # ------------------------------------------------------------------------------------------------ designs
 
 
-def opposed(bench: Bench, runs: int) -> Window:
+def oppose_crowd(bench: Bench, runs: int) -> Window:
     """One canary against gradients that point the other way: whatever is common to the batch turns round.
 
     They are a lot, or two: a step that takes only so many rows lets go of one of them for the canary. Or the
@@ -156,13 +156,13 @@ def opposed(bench: Bench, runs: int) -> Window:
     return loud[int(loud_shifts.argmax())]
 
 
-def _prime(most: int) -> int:
-    """The largest prime up to `most`: a crowd of so many fills no microbatches, so one row more begins
+def _prime(limit: int) -> int:
+    """The largest prime up to `limit`: a crowd of so many fills no microbatches, so one row more begins
     none."""
-    return next((n for n in range(most, 2, -1) if all(n % k for k in range(2, isqrt(n) + 1))), most)
+    return next((n for n in range(limit, 2, -1) if all(n % k for k in range(2, isqrt(n) + 1))), limit)
 
 
-def divided(bench: Bench, runs: int) -> Window:
+def divide_crowd(bench: Bench, runs: int) -> Window:
     """One canary against a crowd, part of it short and part of it long, that points the other way: where a
     step follows an order or a quantile of its rows, one row more turns all of the long ones.
 
@@ -177,11 +177,11 @@ def divided(bench: Bench, runs: int) -> Window:
         for short in range(rows + 1):
             grades = np.where(np.arange(rows) < short, QUIET, LOUD)
             crowd = -grades[:, None] * bench.training.clip * direction
-            windows.append(Window(canary, crowd, before=1, after=1))
-    return _most_moved(bench, windows, direction, runs)
+            windows.append(Window(canary, crowd, lead=1, tail=1))
+    return _loudest_window(bench, windows, direction, runs)
 
 
-def _most_moved(bench: Bench, windows: list[Window], direction: Array, runs: int) -> Window:
+def _loudest_window(bench: Bench, windows: list[Window], direction: Array, runs: int) -> Window:
     """The window whose canary moves releases farthest along the direction; in stages, each of which leaves
     the better quarter."""
     stages = ceil(log(len(windows), 4))
@@ -211,22 +211,22 @@ def dense(bench: Bench) -> Window:
     """The steps beside it are watched: one row of two moves whatever a step learns from its batch for the
     next."""
     canary = LOUDER * bench.training.clip * bench.dense()
-    return Window(canary, bench.quiet(1), before=1, after=1, last=True)
+    return Window(canary, bench.quiet(1), lead=1, tail=1, last=True)
 
 
 def momentum(bench: Bench) -> Window:
     """Steps around it are watched; the crowd is a whole lot, so that what a step remembers moves all of
     it."""
-    return Window(LOUD * bench.training.clip * bench.dense(), bench.quiet(bench.lot), before=1, after=9)
+    return Window(LOUD * bench.training.clip * bench.dense(), bench.quiet(bench.lot), lead=1, tail=9)
 
 
-def singled(bench: Bench, place: int) -> Window:
+def single_canary(bench: Bench, place: int) -> Window:
     direction = np.zeros(bench.dimension)
     direction[place] = 1.0
     return Window(LOUDEST * bench.training.clip * direction, bench.nobody())
 
 
-def pursued(bench: Bench, runs: int) -> Window:
+def pursue_direction(bench: Bench, runs: int) -> Window:
     """A canary along what a lot of rows gives beyond their clipped sum, along all that it gives, or along
     what a map from rows to answers stretches most: of these, the direction in which a lot is answered
     loudest.
@@ -244,20 +244,20 @@ def pursued(bench: Bench, runs: int) -> Window:
     lengths = [float(np.linalg.norm(change)) for change in changes]
     units = [change / length for change, length in zip(changes, lengths, strict=True) if length > 0]
 
-    direction = _stretched(bench, single, runs)
+    direction = _stretched_direction(bench, single, runs)
     if direction is not None:
         units.append(direction)
 
-    def answered(unit: Array) -> float:
+    def answer_length(unit: Array) -> float:
         """How long the answer is; what noise adds to that is alike for all."""
         batch = np.tile(LOUD * bench.training.clip * unit, (bench.lot, 1))
         return float(np.linalg.norm(_mean_release(bench, batch, runs // 6) - single))
 
-    direction = max(units, key=answered) if units else bench.dense()
+    direction = max(units, key=answer_length) if units else bench.dense()
     return Window(LOUD * bench.training.clip * direction, bench.quiet(1))
 
 
-def _stretched(bench: Bench, without: Array, runs: int) -> Array | None:
+def _stretched_direction(bench: Bench, baseline: Array, runs: int) -> Array | None:
     """The direction that a linear map from rows to answers would stretch most, by least squares from as many
     steps as `runs` allow, each with a lot of one random row; None, where they are too few for the dimension.
 
@@ -267,7 +267,7 @@ def _stretched(bench: Bench, without: Array, runs: int) -> Array | None:
         return None
     rows = np.array([bench.dense() for _ in range(runs)])
     loud = LOUD * bench.training.clip
-    answers = np.array([bench.release(np.tile(loud * row, (bench.lot, 1))) - without for row in rows])
+    answers = np.array([bench.release(np.tile(loud * row, (bench.lot, 1))) - baseline for row in rows])
     linear = np.linalg.lstsq(rows, np.nan_to_num(answers, posinf=0, neginf=0), rcond=None)[0]
     return np.asarray(np.linalg.svd(linear, full_matrices=False)[0][:, 0])
 
@@ -295,7 +295,7 @@ def quietest(bench: Bench, runs: int) -> Window:
             places = places[: max(2, runs // 2)]
         rows = np.array([bench.release(crowd)[places] for _ in range(runs)])
         direction[places] = np.linalg.eigh(np.cov(np.nan_to_num(rows), rowvar=False))[1][:, 0]
-    return Window(LOUD * bench.training.clip * direction, crowd, before=1)
+    return Window(LOUD * bench.training.clip * direction, crowd, lead=1)
 
 
 def _twins(first: Array, second: Array) -> tuple[int, int] | None:
@@ -318,11 +318,11 @@ def clipped_sum(gradients: Array, clip: float) -> Array:
 # ---------------------------------------------------------------------------------------------- where to look
 
 
-def watched(bench: Bench, window: Window, rounds: int) -> tuple[Array, Booleans]:
+def watch_windows(bench: Bench, window: Window, rounds: int) -> tuple[Array, Booleans]:
     """Scores and coins of the windows that certify."""
     inside = bench.rng.random(rounds) < 0.5
     learn, weigh = int(DIRECTIONS * rounds), int(WEIGHTS * rounds)
-    moments = [Moments.of(bench.dimension) for _ in range(window.steps)]
+    moments = [Moments.empty(bench.dimension) for _ in range(window.steps)]
     for coin in inside[:learn]:
         for moment, batch in zip(moments, window.batches(bool(coin)), strict=True):
             moment.add(bench.release(batch), bool(coin))
@@ -330,8 +330,8 @@ def watched(bench: Bench, window: Window, rounds: int) -> tuple[Array, Booleans]
     # Beside the canary's own step only the canary and what plainly moved are looked at: weights cost
     # observations.
     views = [_directions(unit, moment) for moment in moments]
-    views = [view if at == window.before else view[:, :2] for at, view in enumerate(views)]
-    features = np.array([_seen(bench, window, views, bool(coin)) for coin in inside[learn:]])
+    views = [view if at == window.lead else view[:, :2] for at, view in enumerate(views)]
+    features = np.array([_window_features(bench, window, views, bool(coin)) for coin in inside[learn:]])
     weights = discriminant(features[:weigh], inside[learn : learn + weigh])
     return features[weigh:] @ weights, inside[learn + weigh :]
 
@@ -345,25 +345,25 @@ class Moments:
     counts: Array
 
     @classmethod
-    def of(cls, dimension: int) -> Moments:
+    def empty(cls, dimension: int) -> Moments:
         return cls(np.zeros((2, dimension)), np.zeros((2, dimension)), np.zeros((2, dimension)))
 
-    def add(self, released: Array, inside: bool) -> None:
-        values = np.nan_to_num(released, posinf=0, neginf=0)
-        self.sums[int(inside)] += values
-        self.squares[int(inside)] += values**2
-        self.counts[int(inside)] += 1
+    def add(self, release: Array, coins: bool) -> None:
+        values = np.nan_to_num(release, posinf=0, neginf=0)
+        self.sums[int(coins)] += values
+        self.squares[int(coins)] += values**2
+        self.counts[int(coins)] += 1
 
-    def add_at(self, places: NDArray[np.int64], scores: Array, inside: Booleans) -> None:
+    def add_at(self, places: NDArray[np.int64], scores: Array, coins: Booleans) -> None:
         """One score for each of some coordinates, with coins of their own."""
-        at, values = (inside.astype(np.int64), places), np.nan_to_num(scores, posinf=0, neginf=0)
+        at, values = (coins.astype(np.int64), places), np.nan_to_num(scores, posinf=0, neginf=0)
         self.sums[at] += values
         self.squares[at] += values**2
         self.counts[at] += 1
 
     def loudest(self) -> int:
         """The coordinate that its canary surely moves most, in deviations of one release."""
-        gap, doubt, variance = self.moved()
+        gap, doubt, variance = self.mean_shifts()
         # Few releases of a coordinate show its variance badly: that of all is mixed in.
         few = PRIOR / (PRIOR + self.counts.sum(axis=0))
         spread = np.sqrt(few * np.median(variance) + (1 - few) * variance)
@@ -373,7 +373,7 @@ class Moments:
         )
         return int(np.argmax(sure / spread))
 
-    def moved(self) -> tuple[Array, Array, Array]:
+    def mean_shifts(self) -> tuple[Array, Array, Array]:
         """How far the canary moves each coordinate on average, the deviation of that,
         and the variance of one release."""
         n = np.maximum(self.counts, 1)
@@ -386,7 +386,7 @@ class Moments:
 def _directions(unit: Array, moments: Moments) -> Array:
     """Columns to project releases on: the canary, where it plainly shows, how much of it
     shows by blocks, and by variance."""
-    gap, doubt, variance = moments.moved()
+    gap, doubt, variance = moments.mean_shifts()
     clear_gap = np.where(np.abs(gap) > PLAIN * doubt, gap, 0.0)
     columns = [unit, clear_gap / variance, _by_blocks(unit, gap) / variance, unit / variance]
     return np.column_stack([column / max(float(np.linalg.norm(column)), 1e-300) for column in columns])
@@ -400,11 +400,11 @@ def _by_blocks(unit: Array, gap: Array) -> Array:
     return np.asarray(unit * (along / np.maximum(norm, 1e-300))[block])
 
 
-def _seen(bench: Bench, window: Window, views: list[Array], inside: bool) -> Array:
+def _window_features(bench: Bench, window: Window, views: list[Array], coins: bool) -> Array:
     """What a window shows: releases along each direction, how long they are, and how
     much of them is no number."""
     features = []
-    for batch, view in zip(window.batches(inside), views, strict=True):
+    for batch, view in zip(window.batches(coins), views, strict=True):
         output = bench.release(batch)
         odd = float(np.count_nonzero(~np.isfinite(output)))
         values = np.nan_to_num(output, posinf=0, neginf=0)
@@ -412,13 +412,13 @@ def _seen(bench: Bench, window: Window, views: list[Array], inside: bool) -> Arr
     return np.concatenate(features)
 
 
-def discriminant(features: Array, inside: Booleans) -> Array:
+def discriminant(features: Array, coins: Booleans) -> Array:
     """Fisher's linear discriminant, on standardised features with a little ridge."""
-    if not 2 <= int(inside.sum()) <= len(inside) - 2:
+    if not 2 <= int(coins.sum()) <= len(coins) - 2:
         return np.zeros(features.shape[1])
-    means = [features[inside == side].mean(axis=0) for side in (True, False)]
+    means = [features[coins == side].mean(axis=0) for side in (True, False)]
     rest = np.concatenate(
-        [features[inside == side] - mean for side, mean in zip((True, False), means, strict=True)]
+        [features[coins == side] - mean for side, mean in zip((True, False), means, strict=True)]
     )
     scale = np.maximum(np.sqrt(np.mean(rest**2, axis=0)), 1e-9)
     bend = (rest / scale).T @ (rest / scale) / len(rest) + RIDGE * np.eye(len(scale))

@@ -30,20 +30,20 @@ WEIGHED = 0.4
 """The share of wakes that weigh the steps against one another."""
 
 
-def scattered(
+def scatter_canaries(
     bench: Bench,
     background: Callable[[], Array] | None,
     update: Callable[[Array], None] | None,
     rounds: int,
-    each: int,
+    count: int,
 ) -> tuple[Array, Booleans, int]:
-    """Scores and coins of `each` canaries in every round, on coordinates of their own beside the gradients of
-    `background`, and the coordinate whose canaries told most."""
+    """Scores and coins of `count` canaries in every round, on coordinates of their own beside the gradients
+    of `background`, and the coordinate whose canaries told most."""
     scores, insides, clip = [], [], bench.training.clip
-    moments = Moments.of(bench.dimension)
+    moments = Moments.empty(bench.dimension)
     for _ in range(rounds):
         around = background() if background is not None else np.empty((0, bench.dimension))
-        places, inside = _placed(bench, each)
+        places, inside = _draw_places(bench, count)
         output = bench.release(np.concatenate([around, _rows(bench, places[inside], LOUD)]))
         background_sum = clipped_sum(around, clip)
         scores.append(output[places] - background_sum[places] / clip)
@@ -54,15 +54,15 @@ def scattered(
     return np.concatenate(scores), np.concatenate(insides), moments.loudest()
 
 
-def lengths(bench: Bench, rounds: int, each: int) -> tuple[Array, Booleans]:
+def lengths(bench: Bench, rounds: int, count: int) -> tuple[Array, Booleans]:
     """Scores and coins of canaries of the length whose canaries moved their coordinates most."""
     sums, counts = np.zeros(len(RUNGS)), np.zeros(len(RUNGS))
     candidates = np.arange(len(RUNGS))
     rounds_each = max(1, int(TRIED * rounds / STAGES))
     for _ in range(STAGES):
         for _ in range(rounds_each):
-            places = bench.rng.choice(bench.dimension, each, replace=False)
-            rungs = bench.rng.choice(candidates, each)
+            places = bench.rng.choice(bench.dimension, count, replace=False)
+            rungs = bench.rng.choice(candidates, count)
             values = bench.release(_rows(bench, places, RUNGS[rungs]))[places]
             np.add.at(sums, rungs, np.nan_to_num(values, posinf=0, neginf=0))
             np.add.at(counts, rungs, 1)
@@ -70,25 +70,25 @@ def lengths(bench: Bench, rounds: int, each: int) -> tuple[Array, Booleans]:
         candidates = candidates[np.argsort(-means[candidates], kind="stable")[: max(1, len(candidates) // 3)]]
     scores, insides = [], []
     for _ in range(max(1, rounds - STAGES * rounds_each)):
-        places, inside = _placed(bench, each)
+        places, inside = _draw_places(bench, count)
         scores.append(bench.release(_rows(bench, places[inside], RUNGS[candidates[0]]))[places])
         insides.append(inside)
     return np.concatenate(scores), np.concatenate(insides)
 
 
-def wake(bench: Bench, windows: int, each: int) -> tuple[Array, Booleans]:
+def wake(bench: Bench, windows: int, count: int) -> tuple[Array, Booleans]:
     """Scores and coins of canaries, each by its coordinate in all steps of a window."""
     weigh = max(1, int(WEIGHED * windows))
-    pairs = [_window(bench, each) for _ in range(weigh)]
+    pairs = [_window(bench, count) for _ in range(weigh)]
     weights = discriminant(*(np.concatenate(part) for part in zip(*pairs, strict=True)))
-    sights = [_window(bench, each) for _ in range(max(1, windows - weigh))]
+    sights = [_window(bench, count) for _ in range(max(1, windows - weigh))]
     return np.concatenate([f @ weights for f, _ in sights]), np.concatenate([coins for _, coins in sights])
 
 
-def _window(bench: Bench, each: int) -> tuple[Array, Booleans]:
+def _window(bench: Bench, count: int) -> tuple[Array, Booleans]:
     """What every canary's coordinate shows in the steps of one window, and how loud it is behind the
     canary."""
-    places, inside = _placed(bench, each)
+    places, inside = _draw_places(bench, count)
     quiet = bench.quiet(1)
     batch = np.concatenate([quiet, _rows(bench, places[inside], LOUD)])
     steps = [quiet] * BEFORE + [batch] + [quiet] * AFTER
@@ -98,9 +98,9 @@ def _window(bench: Bench, each: int) -> tuple[Array, Booleans]:
     return np.column_stack([values, *energy]), inside
 
 
-def _placed(bench: Bench, each: int) -> tuple[NDArray[np.int64], Booleans]:
+def _draw_places(bench: Bench, count: int) -> tuple[NDArray[np.int64], Booleans]:
     """Coordinates, and a fair coin for each."""
-    return bench.rng.choice(bench.dimension, each, replace=False), bench.rng.random(each) < 0.5
+    return bench.rng.choice(bench.dimension, count, replace=False), bench.rng.random(count) < 0.5
 
 
 def _rows(bench: Bench, places: NDArray[np.int64], length: Array | float) -> Array:

@@ -87,7 +87,7 @@ def _ledger(curator: Curator) -> None:
         for entry in curator.account.history()
         if entry.kind in ("create", "run")
     ]
-    show.table(("entry", "what", "description"), rows, right=(0,), fixed=(2,))
+    show.table(("entry", "what", "description"), rows, right=(0,), fixed_columns=(2,))
     expenditure = curator.account.spent()
     show.say(
         "",

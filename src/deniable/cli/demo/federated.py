@@ -59,10 +59,10 @@ def _hours() -> list[int]:
     )
 
 
-def _tell(hours: list[int], received: dict[int, list[int]], outcome: secure_sum.Outcome) -> None:
+def _tell(hours: list[int], messages: dict[int, list[int]], outcome: secure_sum.Outcome) -> None:
     show.say(
         "What the server received of phone 0, which wakes at 6: "
-        + ", ".join(map(str, received[0][:5]))
+        + ", ".join(map(str, messages[0][:5]))
         + ", …",
         "",
     )

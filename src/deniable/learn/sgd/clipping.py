@@ -16,7 +16,7 @@ from typing import TypeAlias
 from torch import nn
 
 from deniable import checks
-from deniable.accounting.rounding import up
+from deniable.accounting.rounding import round_up
 from deniable.errors import InvalidParameter
 
 ALL = "all"
@@ -106,7 +106,7 @@ class PerLayer:
 
     def multipliers(self, noise_multiplier: float) -> dict[str, float]:
         total = noise_multiplier * math.sqrt(math.fsum(group.noise**-2 for _, group in self.parts))
-        return {name: up(total * group.noise) for name, group in self.parts}
+        return {name: round_up(total * group.noise) for name, group in self.parts}
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class Adaptive:
                 "charged."
             )
         ratio = noise_multiplier / self.count_multiplier
-        return {ALL: up(noise_multiplier / math.sqrt((1 - ratio) * (1 + ratio)))}
+        return {ALL: round_up(noise_multiplier / math.sqrt((1 - ratio) * (1 + ratio)))}
 
     def moved(self, bound: float, share: float) -> float:
         """The next bound, from a noisy share."""

@@ -26,23 +26,24 @@ HIDDEN = "***"
 
 def bind(journal: Journal, data: Path) -> None:
     """Warn of other ledgers of `data`, then leave a mark beside it that names this one."""
-    others = [*_marked(journal, data), *_lying(journal, data)]
+    others = [*_marked_ledgers(journal, data), *_lying(journal, data)]
     for other in dict.fromkeys(others):
         warnings.warn(_warning(journal, data, other), UserWarning, stacklevel=3)
     if not others:
         _mark(journal, data)
 
 
-def _warning(journal: Journal, data: Path, other: str) -> str:
-    if other == _address(journal):
+def _warning(journal: Journal, data: Path, other_ledger: str) -> str:
+    if other_ledger == _address(journal):
         return (
-            f'The ledger {other} is not the one that metered "{data}" before: that one was deleted or '
+            f'The ledger {other_ledger} is not the one that metered "{data}" before: that one was deleted or '
             "replaced, and what "
             "was spent from it is not counted here. Put it back; if this is a new start, remove the mark "
             f"{_mark_of(data)}."
         )
     return (
-        f'Another ledger lies beside "{data}": {other}. Two ledgers do not know of each other, so together '
+        f'Another ledger lies beside "{data}": {other_ledger}. Two ledgers do not know of each other, so '
+        "together "
         "they grant the "
         f"sum of their limits. This ledger is {journal.store}; use one of them."
     )
@@ -77,7 +78,7 @@ def _read_mark(data: Path) -> Mapping[str, str]:
         ) from None
 
 
-def _marked(journal: Journal, data: Path) -> Iterator[str]:
+def _marked_ledgers(journal: Journal, data: Path) -> Iterator[str]:
     try:
         mark = _read_mark(data)
     except FileNotFoundError:
@@ -91,14 +92,18 @@ def _lying(journal: Journal, data: Path) -> Iterator[str]:
     into the head of its file."""
     own = journal.store.path
     for file in sorted(data.resolve().parent.iterdir()):
-        if not file.is_file() or file.name.endswith(BELONGINGS) or (own is not None and _same(file, own)):
+        if (
+            not file.is_file()
+            or file.name.endswith(BELONGINGS)
+            or (own is not None and _is_same_file(file, own))
+        ):
             continue
         if _is_ledger(file):
             yield f"sqlite:///{file}"  # as a mark names it, so that one ledger is told of once
 
 
-def _same(one: Path, other: Path) -> bool:
-    return other.exists() and one.samefile(other)
+def _is_same_file(first: Path, second: Path) -> bool:
+    return second.exists() and first.samefile(second)
 
 
 def _is_ledger(file: Path) -> bool:

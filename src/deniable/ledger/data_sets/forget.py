@@ -77,9 +77,9 @@ class Forgotten:
             again = f" Entries {', '.join(map(str, self.redo))} have no guarantee: make them anew."
         return (
             f"By now {people} forgotten. What {len(self.stands):,} releases say differs from what they would "
-            f"say {otherwise} by at most {bound}.{again}{self._held} {self._when} What was trained on the "
-            "data outside this ledger, without a guarantee, is to be trained anew now. Receipt "
-            f"{self.receipt}: nothing in the ledger says whose it is."
+            f"say {otherwise} by at most {bound}.{again}{self._version_words} {self._limit_words} What was "
+            "trained on the data outside this ledger, without a guarantee, is to be trained anew now. "
+            f"Receipt {self.receipt}: nothing in the ledger says whose it is."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class Forgotten:
         return body | {"epsilon": float(self.guarantee.epsilon), "delta": float(self.guarantee.delta)}
 
     @property
-    def _held(self) -> str:
+    def _version_words(self) -> str:
         names = [f'"{version}"' for version in self.versions if version is not None]
         if not names:
             return ""
@@ -102,7 +102,7 @@ class Forgotten:
         )
 
     @property
-    def _when(self) -> str:
+    def _limit_words(self) -> str:
         if not self.due:
             return f"At {self.declared:,} everything is to be made anew."
         return (
@@ -116,38 +116,39 @@ class ForgetRequest:
     """Who asks whom to forget how many units, and the number that is declared with it."""
 
     account: str
-    by: str
+    author: str
     units: int
-    declared: int | None
+    declared_number: int | None
 
     def __post_init__(self) -> None:
         for name, value in (
             ("units", self.units),
-            ("declared", 1 if self.declared is None else self.declared),
+            ("declared", 1 if self.declared_number is None else self.declared_number),
         ):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise InvalidParameter(
                     f"Expected {name}={value!r} to be a whole number, 1 or more. Nothing was written."
                 )
 
-    def declared_after(self, known: int) -> int:
+    def next_declared(self, earlier_number: int) -> int:
         """The number at which everything is made anew. It is named with the first request, and afterwards
         only lowered: a promise that can be put off is none."""
-        if self.declared is None and not known:
+        if self.declared_number is None and not earlier_number:
             raise InvalidParameter(
                 f'Expected declared=…, the number of people at which models and tables of "{self.account}" '
                 "are made "
                 "anew: k people together are protected by k·ε alone. Nothing was written."
             )
-        if known and self.declared is not None and self.declared > known:
+        if earlier_number and self.declared_number is not None and self.declared_number > earlier_number:
             raise LedgerError(
-                f'The account "{self.account}" has declared that everything is made anew at {known:,}; that '
+                f'The account "{self.account}" has declared that everything is made anew at '
+                f"{earlier_number:,}; that "
                 "is not put "
-                f"off to {self.declared:,}. Nothing was written."
+                f"off to {self.declared_number:,}. Nothing was written."
             )
-        if self.declared is None:
-            return known
-        return self.declared
+        if self.declared_number is None:
+            return earlier_number
+        return self.declared_number
 
 
 def forget(
@@ -156,22 +157,22 @@ def forget(
     """Write a random receipt into the journal, and say what it means for the releases in `entries`."""
     receipt, root = secrets.token_hex(BYTES), request.account
 
-    def decide(before: Standings) -> Draft:
-        number, promise = before.tip.forgotten.get(root, NEVER)
-        at = request.declared_after(promise)
+    def decide(standings: Standings) -> Draft:
+        number, promise = standings.tip.forgotten.get(root, NEVER)
+        at = request.next_declared(promise)
         details = {"receipt": receipt, "number": number + request.units, "declared": at}
         words = f"Forgotten by now: {number + request.units:,}; everything is made anew at {at:,}."
-        return Draft(EntryKind.FORGET, root, request.by, words, before[root].unit_json, details)
+        return Draft(EntryKind.FORGET, root, request.author, words, standings[root].unit_json, details)
 
     entry = journal.append([root], decide)
     number, at = entry.details["number"], entry.details["declared"]
     payments = list(entries)
-    stands, redo = released(payments)
+    stands, redo = find_releases(payments)
     guarantee, versions = for_people(limit, number), by_version(payments)
     return Forgotten(receipt, entry.seq, number, at, guarantee, stands, redo, unit.replace, versions)
 
 
-def released(entries: Iterable[Entry]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def find_releases(entries: Iterable[Entry]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The entries that released something under a guarantee, and those that did so from a seed."""
     payments = [entry for entry in entries if entry.kind in (EntryKind.RUN, EntryKind.OPEN)]
     return (
@@ -208,9 +209,9 @@ def for_people(limit: Budget, people: int) -> Budget:
     return Budget(exact, min(math.exp(min(total, 0.0)) * OUTWARD, MOST_DELTA))
 
 
-def wrong(entry: Entry, details: Mapping[str, Any], before: tuple[int, int]) -> str | None:
-    """What is wrong with an entry that says a person was forgotten, after `before`; None if nothing is."""
-    number, promise = before
+def find_fault(entry: Entry, details: Mapping[str, Any], earlier: tuple[int, int]) -> str | None:
+    """What is wrong with an entry that says a person was forgotten, after `earlier`; None if nothing is."""
+    number, promise = earlier
     fair = details.keys() == DETAILS and details["number"] > number
     fair = fair and 1 <= details["declared"] <= (promise or details["declared"])
     fair = fair and len(bytes.fromhex(details["receipt"])) == BYTES

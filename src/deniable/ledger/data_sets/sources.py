@@ -20,30 +20,30 @@ def owners(journal: Journal, keys: Collection[str]) -> dict[str, str]:
         return {key: at.sources[key] for key in keys if key in at.sources}
 
 
-def bind(journal: Journal, root: str, by: str, keys: Collection[str]) -> None:
+def bind(journal: Journal, root: str, author: str, keys: Collection[str]) -> None:
     """Bind these keys to the account `root`, durably. Nothing is written if they are bound already."""
     if not [key for key in keys if owners(journal, [key]).get(key) != root]:
         return
 
-    def decide(before: Standings) -> Draft:
-        check(before, root, keys)
-        fresh = sorted(key for key in keys if key not in before.tip.sources)
+    def decide(standings: Standings) -> Draft:
+        check(standings, root, keys)
+        fresh = sorted(key for key in keys if key not in standings.tip.sources)
         words = f'Data of the account "{root}".'
-        return Draft(EntryKind.BIND, root, by, words, before[root].unit_json, {"sources": fresh})
+        return Draft(EntryKind.BIND, root, author, words, standings[root].unit_json, {"sources": fresh})
 
     journal.append([root], decide)
 
 
-def check(before: Standings, root: str, keys: Collection[str]) -> None:
+def check(standings: Standings, root: str, keys: Collection[str]) -> None:
     """Raise if one of these keys belongs to another account."""
     for key in keys:
-        if before.tip.sources.get(key, root) != root:
-            raise another(key, before.tip.sources[key], root)
+        if standings.tip.sources.get(key, root) != root:
+            raise another(key, standings.tip.sources[key], root)
 
 
-def another(key: str, owner: str, wanted: str) -> LedgerError:
+def another(key: str, owner: str, account: str) -> LedgerError:
     return LedgerError(
         f'The source {key} belongs to the account "{owner}" of this ledger, so it is not charged to '
-        f'"{wanted}": one source has one budget. Nothing was run and nothing was charged. Open it as '
+        f'"{account}": one source has one budget. Nothing was run and nothing was charged. Open it as '
         f'account="{owner}" (--account {owner}).'
     )

@@ -18,7 +18,7 @@ LONGEST = 1000
 PAID = (EntryKind.RUN, EntryKind.OPEN)
 
 
-def checked(version: object) -> str:
+def check_version(version: object) -> str:
     if not isinstance(version, str) or not 1 <= len(version) <= LONGEST or not version.isprintable():
         raise InvalidParameter(
             f"Expected a version of 1 to {LONGEST:,} characters that can be seen. Nothing was declared."
@@ -54,7 +54,7 @@ def by_version(entries: Iterable[Entry]) -> dict[str | None, tuple[int, ...]]:
     return {name: tuple(seq for seq, version in versions.items() if version == name) for name in order}
 
 
-def still_held(entries: Iterable[Entry]) -> tuple[int, ...]:
+def entries_holding(entries: Iterable[Entry]) -> tuple[int, ...]:
     """Entries that opened the data after somebody was forgotten, at a version that was in use before that or
     at none. What was only read again opened nothing."""
     versions: set[str | None] = {None}

@@ -60,7 +60,7 @@ def _replayed(journal: Journal, transaction: Transaction) -> tuple[Replay, dict[
 
 
 def _seal(journal: Journal, transaction: Transaction, replay: Replay, at: Tip, key: bytes) -> None:
-    for row in transaction.all(schema.ACCOUNTS):
+    for row in transaction.fetch_all(schema.ACCOUNTS):
         standing, account = read_standing(row), replay.accounts.get(row[0])
         genuine = chain.sealed(key, journal.id, standing) == row[-1]
         if account is not None and genuine and standing.seq == account.seq:

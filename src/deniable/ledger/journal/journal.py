@@ -253,7 +253,7 @@ class Journal(Original):
         last = transaction.first(schema.LAST)
         if last is not None and (last[0], last[2]) == (at.seq, at.mac):
             return at  # nobody wrote in between
-        rows = transaction.all(schema.ENTRIES, after=at.seq - 1, most=PAGE)
+        rows = transaction.fetch_all(schema.ENTRIES, after=at.seq - 1, most=PAGE)
         if at.seq and (not rows or (rows[0][0], rows[0][-1]) != (at.seq, at.mac)):
             raise tip.rolled_back(at.seq)
         fresh = rows
@@ -262,7 +262,7 @@ class Journal(Original):
         if fresh:
             at = tip.followed(at, map(read_entry, fresh), self.key)
         while len(rows) == PAGE:
-            rows = transaction.all(schema.ENTRIES, after=at.seq, most=PAGE)
+            rows = transaction.fetch_all(schema.ENTRIES, after=at.seq, most=PAGE)
             at = tip.followed(at, map(read_entry, rows), self.key)
         return at
 
@@ -336,7 +336,7 @@ class Journal(Original):
         """The whole journal in order, a page at a time."""
         after = 0
         while True:
-            rows = transaction.all(schema.ENTRIES, after=after, most=PAGE)
+            rows = transaction.fetch_all(schema.ENTRIES, after=after, most=PAGE)
             yield from map(read_entry, rows)
             if len(rows) < PAGE:
                 return

@@ -74,7 +74,9 @@ class Replay:
                     f'"{details["name"]}".'
                 )
             case EntryKind.FORGET:
-                if problem := forget.wrong(entry, details, self._forgotten.get(entry.account, forget.NEVER)):
+                if problem := forget.find_fault(
+                    entry, details, self._forgotten.get(entry.account, forget.NEVER)
+                ):
                     yield problem
 
     def _wrong_charges(self, entry: Entry, charges: Charges) -> Iterator[str]:
@@ -144,6 +146,6 @@ def _charges(listed: Mapping[str, Any]) -> Charges:
 
 def _within(returned: Charges, charged: Charges) -> bool:
     return all(
-        name in charged and not charge.negative and charge.within(charged[name])
+        name in charged and not charge.negative and charge.fits_into(charged[name])
         for name, charge in returned.items()
     )

@@ -103,7 +103,7 @@ class _Reading:
 
     def _standings(self) -> Iterator[str]:
         """The table of accounts, which is what charges are granted by, against what the journal comes to."""
-        rows = {row[0]: row for row in self._transaction.all(schema.ACCOUNTS)}
+        rows = {row[0]: row for row in self._transaction.fetch_all(schema.ACCOUNTS)}
         for name in sorted(rows.keys() | self._replay.accounts.keys()):
             yield from self._standing(name, rows.get(name))
 

@@ -24,8 +24,8 @@ class Forkable(Protocol):
 
     gate: Gate
 
-    def before_fork(self, alone: bool) -> bool:
-        """Close what a child must not inherit; not `alone` if a transaction is inside.
+    def before_fork(self, is_alone: bool) -> bool:
+        """Close what a child must not inherit; not `is_alone` if a transaction is inside.
         Returns whether nothing is left open."""
 
     def after_fork_in_child(self, clean: bool | None) -> None:
@@ -39,39 +39,39 @@ class Gate:
         self.renew()
 
     def renew(self) -> None:
-        """As new; also in a child, where nobody but this thread lives on, and locks stay
+        """Make the gate new; also in a child, where nobody but this thread lives on, and locks stay
         as they were at the fork."""
         self._turn = threading.Condition(threading.Lock())
-        self._inside: dict[int, int] = {}
-        self._closed = False
+        self._visitors: dict[int, int] = {}
+        self._is_closed = False
 
     def enter(self) -> None:
         thread = threading.get_ident()
         with self._turn:
-            while self._closed and thread not in self._inside:
+            while self._is_closed and thread not in self._visitors:
                 self._turn.wait()
-            self._inside[thread] = self._inside.get(thread, 0) + 1
+            self._visitors[thread] = self._visitors.get(thread, 0) + 1
 
     def leave(self) -> None:
         thread = threading.get_ident()
         with self._turn:
-            left = self._inside.pop(thread, 1) - 1
+            left = self._visitors.pop(thread, 1) - 1
             if left > 0:
-                self._inside[thread] = left
-            if self._closed:
+                self._visitors[thread] = left
+            if self._is_closed:
                 self._turn.notify_all()
 
-    def shut(self) -> bool:
+    def close(self) -> bool:
         """Let nobody in any more. Returns whether nobody is inside, after some waiting."""
         with self._turn:
-            self._closed = True
-            if threading.get_ident() in self._inside:
+            self._is_closed = True
+            if threading.get_ident() in self._visitors:
                 return False  # the one who forks: it would wait for itself
-            return self._turn.wait_for(lambda: not self._inside, PATIENCE)
+            return self._turn.wait_for(lambda: not self._visitors, PATIENCE)
 
     def open(self) -> None:
         with self._turn:
-            self._closed = False
+            self._is_closed = False
             self._turn.notify_all()
 
 
@@ -87,24 +87,24 @@ class _Fork:
     """One fork under way."""
 
     def __init__(self) -> None:
-        self.one = threading.Lock()
-        self.shut: dict[Forkable, bool] = {}
+        self.lock = threading.Lock()
+        self.closed_stores: dict[Forkable, bool] = {}
 
-    def before(self) -> None:
-        self.one.acquire()
+    def before_fork(self) -> None:
+        self.lock.acquire()
         for store in list(_GATED):
-            self.shut[store] = False
-            self.shut[store] = store.before_fork(store.gate.shut())
+            self.closed_stores[store] = False
+            self.closed_stores[store] = store.before_fork(store.gate.close())
 
     def after_in_parent(self) -> None:
-        for store in self.shut:
+        for store in self.closed_stores:
             store.gate.open()
-        self.shut = {}
-        self.one.release()
+        self.closed_stores = {}
+        self.lock.release()
 
     def after_in_child(self) -> None:
-        self.one = threading.Lock()
-        shut, self.shut = self.shut, {}
+        self.lock = threading.Lock()
+        shut, self.closed_stores = self.closed_stores, {}
         for store in list(_GATED):
             store.gate.renew()
             store.after_fork_in_child(shut.get(store))
@@ -113,5 +113,5 @@ class _Fork:
 _fork = _Fork()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_fork.before, after_in_parent=_fork.after_in_parent, after_in_child=_fork.after_in_child
+        before=_fork.before_fork, after_in_parent=_fork.after_in_parent, after_in_child=_fork.after_in_child
     )

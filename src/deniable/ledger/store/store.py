@@ -62,10 +62,10 @@ class Transaction:
 
     def run(self, statement: CoreStatement, **values: Any) -> None:
         self._home.check("This transaction", "The parent goes on with it.")
-        text, parameters = self._store.compiled(statement)
+        text, parameters = self._store.compile_statement(statement)
         self._cursor.execute(text, {**parameters, **values})
 
-    def all(self, statement: CoreStatement, **values: Any) -> list[Row]:
+    def fetch_all(self, statement: CoreStatement, **values: Any) -> list[Row]:
         self.run(statement, **values)
         return [tuple(row) for row in self._cursor.fetchall()]
 
@@ -91,7 +91,7 @@ class Store(Original):
             event.listen(self.engine, "do_connect", self._connect)
         self.gate = Gate()
         self._home = Home()
-        self._barred = self._left_open()
+        self._is_barred = self._left_open()
         self._texts: dict[CoreStatement, tuple[str, dict[str, Any]]] = {}
         self._turn = (
             threading.RLock() if self.in_memory else nullcontext()
@@ -136,7 +136,7 @@ class Store(Original):
         if visible.identity(self._name) != self._database:
             raise visible.move_error(self._name, visible.look(self._name)._replace(database=self._database))
 
-    def compiled(self, statement: CoreStatement) -> tuple[str, dict[str, Any]]:
+    def compile_statement(self, statement: CoreStatement) -> tuple[str, dict[str, Any]]:
         entry = self._texts.get(statement)
         if entry is None:
             compilation = statement.compile(dialect=self.engine.dialect)
@@ -151,7 +151,7 @@ class Store(Original):
 
     def writing(self) -> AbstractContextManager[Transaction]:
         """Alone among writers; durable when the block has been left, undone if it raises."""
-        return self._transaction("BEGIN IMMEDIATE" if self.sqlite else self.compiled(schema.LOCK)[0])
+        return self._transaction("BEGIN IMMEDIATE" if self.sqlite else self.compile_statement(schema.LOCK)[0])
 
     @contextmanager
     def passing(self) -> Iterator[None]:
@@ -166,7 +166,7 @@ class Store(Original):
     def _check_process(self) -> None:
         if self.in_memory:
             self._home.check("A ledger in memory", "Open a ledger in a file, which processes share.")
-        if self._barred or (self.sqlite and strayed()):
+        if self._is_barred or (self.sqlite and strayed()):
             raise LedgerError(
                 f"This process was forked in the middle of a transaction on {self}, or by code that did not "
                 "tell Python, and SQLite cannot be used in both. Nothing was charged. Start the process by "
@@ -179,21 +179,21 @@ class Store(Original):
         self.gate.enter()
         try:
             with self._turn:
-                yield from self._one(begin, Home())
+                yield from self._transact(begin, Home())
         finally:
             self.gate.leave()
 
-    def _one(self, begin: str, here: Home) -> Iterator[Transaction]:
+    def _transact(self, begin: str, home: Home) -> Iterator[Transaction]:
         connection = None
         try:
-            connection = self._borrowed()
+            connection = self._borrow()
             cursor = connection.cursor()
             cursor.execute(begin)
             database = connection.driver_connection
             self._look(database, cursor)
-            transaction = Transaction(self, cursor, here)
+            transaction = Transaction(self, cursor, home)
             yield transaction
-            here.check("This transaction", "The parent goes on with it.")
+            home.check("This transaction", "The parent goes on with it.")
             connection.commit()
             if self._look(database, None):
                 cursor.execute("BEGIN")
@@ -203,9 +203,9 @@ class Store(Original):
             raise self._failure(error) from error
         finally:
             if connection is not None:
-                _let_go(connection, here)
+                _let_go(connection, home)
 
-    def _borrowed(self) -> Any:
+    def _borrow(self) -> Any:
         """A connection of the pool. One that was made before the file had a log does not know its log."""
         connection = self.engine.raw_connection()
         database = connection.driver_connection
@@ -246,12 +246,12 @@ class Store(Original):
                 "together with its -wal file, check it with `deniable ledger verify`, and start again."
             )
 
-    def before_fork(self, alone: bool) -> bool:
+    def before_fork(self, is_alone: bool) -> bool:
         """Of SQLite nothing may be open at a fork. A socket to a server stays with the
         parent: the child leaves it alone."""
-        if self.path is not None and alone:
+        if self.path is not None and is_alone:
             self.engine.dispose()
-        return alone and not self._open_connections()
+        return is_alone and not self._open_connections()
 
     def after_fork_in_child(self, clean: bool | None) -> None:
         """Connections of the parent are neither used nor closed here; this process opens its own."""
@@ -262,7 +262,7 @@ class Store(Original):
         abandon(self.engine.pool)
         self.engine.dispose(close=False)
         if self.path is not None and not clean:
-            self._barred = True
+            self._is_barred = True
             _BARRED.update(_inode(self.path))
 
     def _open_connections(self) -> int:
@@ -279,7 +279,7 @@ class Store(Original):
         """What SQLite itself finds wrong in its file; a server keeps its own checks."""
         if not self.sqlite:
             return []
-        problems = [str(row[0]) for row in transaction.all(schema.CHECK)]
+        problems = [str(row[0]) for row in transaction.fetch_all(schema.CHECK)]
         if problems == ["ok"]:
             return []
         return problems
@@ -311,10 +311,10 @@ def _inode(path: Path | None) -> set[tuple[int, int]]:
     return {(status.st_dev, status.st_ino)}
 
 
-def _let_go(connection: Any, here: Home) -> None:
+def _let_go(connection: Any, home: Home) -> None:
     """Give a connection back, which rolls back what was not committed; the parent's is
     not a child's to touch."""
-    if here.here():
+    if home.here():
         connection.close()
     else:
         abandon(connection)
@@ -355,7 +355,7 @@ def open_database(url: URL, *, in_memory: bool = False) -> Engine:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    """For SQLAlchemy's own connections. A writer takes the write lock before it reads: what it read would
+    """Begin for SQLAlchemy's own connections. A writer takes the write lock before it reads: what it read would
     else be out of date when it writes."""
     connection.exec_driver_sql(
         "BEGIN" if connection.get_execution_options().get("reading") else "BEGIN IMMEDIATE"

@@ -65,7 +65,7 @@ class Pinned(sqlite3.Connection):
         self.path, self.files = path, files
         # The names and numbers of every check, once.
         self._log_path, self._index_path = files.target + LOG, files.target + INDEX
-        self._linked = files.target != path
+        self._is_link = files.target != path
         index = _descriptor(files.log_index)
         if files.log is not None and index is not None:
             self.log = Log(self._log_path, index)
@@ -94,7 +94,7 @@ class Pinned(sqlite3.Connection):
                 log, index = os.stat(self._log_path), os.stat(self._index_path)
                 if (log.st_dev, log.st_ino) != files.log or (index.st_dev, index.st_ino) != files.log_index:
                     raise self._move_error()
-            if self._linked and _target(self.path) != files.target:
+            if self._is_link and _target(self.path) != files.target:
                 raise self._move_error()
             if self.log is not None and not self.log.is_intact(after_commit=not self.in_transaction):
                 raise move_error(self.path, files, LOG_LOST)
@@ -181,7 +181,7 @@ def connect(path: Path, *arguments: Any, **options: Any) -> Pinned:
             after = look(name)
             # SQLite follows links once, when it opens: this is the file it came to.
             real = connection.execute("PRAGMA database_list").fetchone()[2]
-            if after.database == identity(real) and _proved(
+            if after.database == identity(real) and _are_proved(
                 before, after, handles, last=attempt == TRIES - 1
             ):
                 connection.pin(name, after)
@@ -196,17 +196,17 @@ def connect(path: Path, *arguments: Any, **options: Any) -> Pinned:
     )
 
 
-def _proved(before: Files, after: Files, handles: set[int] | None, *, last: bool) -> bool:
-    """Whether the files `after` an opening are those that it opened. SQLite may use again what it has open
+def _are_proved(earlier: Files, later: Files, handles: set[int] | None, *, last: bool) -> bool:
+    """Whether the files `later` an opening are those that it opened. SQLite may use again what it has open
     already, an index always, a database sometimes: that is taken, in the `last` attempt, where nothing
     changed."""
-    if after.database is None or after.target != before.target:
+    if later.database is None or later.target != earlier.target:
         return False
     identities = _opened_since(handles)
     if identities is None or last:
-        return all(a in (None, b) for a, b in zip(before[1:], after[1:], strict=True))
-    new_log = after.log is None or after.log in identities
-    return after.database in identities and new_log and after.log_index in (before.log_index, *identities)
+        return all(a in (None, b) for a, b in zip(earlier[1:], later[1:], strict=True))
+    new_log = later.log is None or later.log in identities
+    return later.database in identities and new_log and later.log_index in (earlier.log_index, *identities)
 
 
 def look(path: str) -> Files:

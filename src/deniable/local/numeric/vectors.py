@@ -102,10 +102,12 @@ class PrivUnit(Client[MeanVector]):
         index = np.empty(n, np.int64)
         step = max(1, BLOCK // (k * inputs.shape[1]))
         for i in range(0, n, step):
-            index[i : i + step] = self._ranked(seeds[i : i + step], inputs[i : i + step], rank[i : i + step])
+            index[i : i + step] = self._index_at_rank(
+                seeds[i : i + step], inputs[i : i + step], rank[i : i + step]
+            )
         return np.hstack([seeds.astype("<u8").view(np.uint8).reshape(n, 8), pack(index, 2)])
 
-    def _ranked(self, seeds: Words, inputs: Floats, rank: Integers) -> Integers:
+    def _index_at_rank(self, seeds: Words, inputs: Floats, rank: Integers) -> Integers:
         """The index whose direction is `rank`-th nearest to the input: a bijection of
         ranks and indices, whatever floats do."""
         every = np.arange(self.directions)

@@ -26,7 +26,7 @@ ITEMS = 4096
 """Hashes in work at a time, so that estimating many items takes little memory: ITEMS × functions."""
 
 
-def asked(question: tuple[Any, ...]) -> Sequence[Any] | NDArray[Any]:
+def question_items(question: tuple[Any, ...]) -> Sequence[Any] | NDArray[Any]:
     """The one argument of `estimate` over an open domain."""
     if len(question) != 1 or isinstance(question[0], str | bytes):
         raise InvalidParameter("Expected the items to estimate as one sequence: server.estimate(items).")
@@ -81,7 +81,7 @@ class FastLocalHashing(Client[Estimate]):
 
     def encode(self, inputs: Words, rng: Random) -> Bytes:
         function = rng.uniform_integers(self.functions, len(inputs))
-        answer = self.family.each(function, inputs) ^ shift(self.p, self.g).draw(rng, len(inputs))
+        answer = self.family.hash_each(function, inputs) ^ shift(self.p, self.g).draw(rng, len(inputs))
         return pack(function * self.g + answer, self.payload)
 
     def valid(self, payloads: Bytes) -> Booleans:
@@ -96,12 +96,13 @@ class FastLocalHashing(Client[Estimate]):
         rows = np.arange(self.functions)[:, None]
         step = max(1, (ITEMS << 8) // self.functions)
         parts = [
-            table[rows, self.family.all(names[i : i + step])].sum(axis=0) for i in range(0, len(names), step)
+            table[rows, self.family.hash_all(names[i : i + step])].sum(axis=0)
+            for i in range(0, len(names), step)
         ]
         return np.concatenate([np.empty(0, np.int64), *parts])
 
     def estimate(self, counts: Integers, users: int, *question: Any) -> Estimate:
-        names = digests(asked(question), self.key)
+        names = digests(question_items(question), self.key)
         p, q = float(self.p), 1 / self.g
         estimates = np.asarray((self.supports(counts, names) - users * q) / (p - q), np.float64)
         share = np.clip(estimates / max(users, 1), 0, 1)

@@ -22,7 +22,7 @@ from deniable.local.estimate import Estimate
 from deniable.local.odds import check_epsilon, check_whole
 from deniable.local.open_domains.fast_hashing import FastLocalHashing
 from deniable.local.protocol import Client
-from deniable.local.split import Split, scaled, side_by_side
+from deniable.local.split import Split, scale_estimate, side_by_side
 from deniable.loss import Number
 from deniable.mechanism import Random
 
@@ -109,18 +109,18 @@ class PrefixTree(Client[HeavyHitters]):
         prefixes, last = np.arange(1 << self.lengths[0], dtype=np.uint64), self.lengths[0]
         outcome = Estimate(np.empty(0), np.empty(0), users)
         for length, (part, mine, n) in zip(self.lengths, self.split.shares(counts), strict=True):
-            prefixes, last = _extended(prefixes, length - last), length
-            level = scaled(part.estimate(mine, n, prefixes), users)
+            prefixes, last = _extend(prefixes, length - last), length
+            level = scale_estimate(part.estimate(mine, n, prefixes), users)
             places = _frequent(level, keep)
             prefixes = prefixes[places]
             outcome = Estimate(level.counts[places], level.standard_errors[places], users)
         return HeavyHitters(prefixes, outcome.counts, outcome.standard_errors, users)
 
 
-def _extended(prefixes: Words, more: int) -> Words:
-    """Every prefix with every ending of `more` bits."""
-    endings = np.arange(1 << more, dtype=np.uint64)
-    return (prefixes[:, None] << np.uint64(more) | endings).ravel()
+def _extend(prefixes: Words, bits: int) -> Words:
+    """Every prefix with every ending of `bits` bits."""
+    endings = np.arange(1 << bits, dtype=np.uint64)
+    return (prefixes[:, None] << np.uint64(bits) | endings).ravel()
 
 
 def _frequent(level: Estimate, keep: int) -> Integers:

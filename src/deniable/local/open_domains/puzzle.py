@@ -88,16 +88,16 @@ class FragmentPuzzle(Client[Decoded]):
         piece = fragments.encode(self.piece(inputs, position), rng)
         return np.hstack([position.astype(np.uint8)[:, None], piece, word_sketch.encode(inputs, rng)])
 
-    def piece(self, spelled: Words, position: Integers) -> Words:
+    def piece(self, words: Words, position: Integers) -> Words:
         """Position, hash and two letters as one item of the first sketch."""
         shift = (PAIR * (self.positions - 1 - position)).astype(np.uint64)
-        letters = spelled >> shift & np.uint64((1 << PAIR) - 1)
+        letters = words >> shift & np.uint64((1 << PAIR) - 1)
         place = position.astype(np.uint64) << np.uint64(32)
-        return np.asarray(place | self._hash(spelled) << np.uint64(16) | letters)
+        return np.asarray(place | self._hash(words) << np.uint64(16) | letters)
 
-    def _hash(self, spelled: Words) -> Words:
-        first = np.zeros(len(spelled), np.int64)
-        return family(self.key + b"/puzzle", 1, 256).each(first, spelled).astype(np.uint64)
+    def _hash(self, words: Words) -> Words:
+        first = np.zeros(len(words), np.int64)
+        return family(self.key + b"/puzzle", 1, 256).hash_each(first, words).astype(np.uint64)
 
     def valid(self, payloads: Bytes) -> Booleans:
         (fragments, word_sketch), middle = self.sketches, 1 + self.sketches[0].payload
@@ -119,7 +119,7 @@ class FragmentPuzzle(Client[Decoded]):
         keep = int(question[0]) if question else 32
         first, second = np.split(counts, [self.sketches[0].cells])
         fragments = [self._fragments(first, users, position, keep) for position in range(self.positions)]
-        candidates = self._joined(fragments)
+        candidates = self._join_fragments(fragments)
         estimate = self.sketches[1].estimate(second, users, candidates)
         p_values = special.ndtr(-estimate.counts / estimate.standard_errors)
         spellings = tuple(words.read(candidates, self.length))
@@ -137,11 +137,11 @@ class FragmentPuzzle(Client[Decoded]):
             groups.setdefault(int(item) >> 16, []).append(int(item) & 0xFFFF)
         return groups
 
-    def _joined(self, found: list[dict[int, list[int]]]) -> Words:
+    def _join_fragments(self, fragments: list[dict[int, list[int]]]) -> Words:
         """Words made of one fragment from each position, all with one hash, that indeed have this hash."""
         candidates = []
-        for value in set.intersection(*(set(position) for position in found)):
-            for parts in islice(product(*(position[value] for position in found)), MOST):
+        for value in set.intersection(*(set(position) for position in fragments)):
+            for parts in islice(product(*(position[value] for position in fragments)), MOST):
                 word = sum(part << PAIR * i for i, part in enumerate(reversed(parts)))
                 if int(self._hash(np.array([word], np.uint64))[0]) == value:
                     candidates.append(word)

@@ -21,8 +21,8 @@ from deniable.errors import InvalidParameter
 from deniable.local import bits
 from deniable.local.arrays import Booleans, Bytes, Integers, Words
 from deniable.local.hashing import digests, family
-from deniable.local.odds import check_whole, spent
-from deniable.local.open_domains.fast_hashing import asked
+from deniable.local.odds import check_whole, log_ratio
+from deniable.local.open_domains.fast_hashing import question_items
 from deniable.local.open_domains.rappor_decoding import Decoded, decode
 from deniable.local.protocol import HEADER, Client, pack, unpack
 from deniable.loss import Loss, Number, Pure, exact
@@ -70,28 +70,28 @@ class Rappor(Client[Decoded]):
     # ---------------------------------------------------------------------------------------------- loss
 
     @property
-    def half(self) -> Fraction:
+    def flip_chance(self) -> Fraction:
         """f/2, the chance that a permanent bit is turned over."""
         return exact(self.f) / 2
 
     @property
     def q_star(self) -> Fraction:
-        return exact(self.q) - (exact(self.q) - exact(self.p)) * self.half
+        return exact(self.q) - (exact(self.q) - exact(self.p)) * self.flip_chance
 
     @property
     def p_star(self) -> Fraction:
-        return exact(self.p) + (exact(self.q) - exact(self.p)) * self.half
+        return exact(self.p) + (exact(self.q) - exact(self.p)) * self.flip_chance
 
     @property
     def epsilon(self) -> float:  # type: ignore[override]
         """ε of one report."""
         q, p = self.q_star, self.p_star
-        return spent(q * (1 - p) / (p * (1 - q)), self.hashes)
+        return log_ratio(q * (1 - p) / (p * (1 - q)), self.hashes)
 
     @property
     def memo_epsilon(self) -> float:
         """ε of all reports of one memo."""
-        return spent((1 - self.half) / self.half, 2 * self.hashes)
+        return log_ratio((1 - self.flip_chance) / self.flip_chance, 2 * self.hashes)
 
     @property
     def memo_loss(self) -> Loss:
@@ -124,7 +124,7 @@ class Rappor(Client[Decoded]):
 
     def _permanent(self, names: Words, rng: Random) -> Bytes:
         cohort = rng.uniform_integers(self.cohorts, len(names))
-        rows = bits.coins(rng, self.half, len(names), self.width)
+        rows = bits.coins(rng, self.flip_chance, len(names), self.width)
         places = np.stack([self.places(cohort, names, i) for i in range(self.hashes)], axis=1)
         for i in range(self.hashes):
             # Two functions may share a place; it is one bit and is turned over once.
@@ -142,7 +142,9 @@ class Rappor(Client[Decoded]):
 
     def places(self, cohort: Integers, names: Words, i: int) -> Integers:
         """The bit that function i of each one's cohort sets for it."""
-        return family(self.key, self.cohorts * self.hashes, self.width).each(cohort * self.hashes + i, names)
+        return family(self.key, self.cohorts * self.hashes, self.width).hash_each(
+            cohort * self.hashes + i, names
+        )
 
     # ---------------------------------------------------------------------------------------------- server
 
@@ -154,7 +156,7 @@ class Rappor(Client[Decoded]):
         return bits.grouped_sums(unpack(payloads[:, :2]), self.cohorts, payloads[:, 2:], self.width)
 
     def estimate(self, counts: Integers, users: int, *question: Any) -> Decoded:
-        candidates = asked(question)
+        candidates = question_items(question)
         ones = counts[: self.cohorts * self.width].reshape(self.cohorts, self.width)
         sizes = counts[self.cohorts * self.width :]
         design = self._design(candidates)

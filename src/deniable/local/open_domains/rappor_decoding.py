@@ -49,7 +49,7 @@ class Decoded:
 
 
 def decode(
-    ones: Integers, sizes: Integers, design: Floats, candidates: tuple[Any, ...], p: float, q: float
+    bit_counts: Integers, sizes: Integers, design: Floats, candidates: tuple[Any, ...], p: float, q: float
 ) -> Decoded:
     """Estimate every candidate.
 
@@ -62,11 +62,11 @@ def decode(
     cohorts = sizes > 0
     if users and count:
         scale = users / np.maximum(sizes, 1)
-        target = ((ones - p * sizes[:, None]) / (q - p) * scale[:, None])[cohorts].ravel()
+        target = ((bit_counts - p * sizes[:, None]) / (q - p) * scale[:, None])[cohorts].ravel()
         rows = design.reshape(len(sizes), -1, count)[cohorts].reshape(len(target), count)
         # A report bit has variance at most 1/4; the larger of the two Bernoulli variances is a bound for all.
         noise = np.repeat(
-            (max(p * (1 - p), q * (1 - q)) * sizes * scale**2 / (q - p) ** 2)[cohorts], ones.shape[1]
+            (max(p * (1 - p), q * (1 - q)) * sizes * scale**2 / (q - p) ** 2)[cohorts], bit_counts.shape[1]
         )
         columns = (
             np.arange(count) if ROOM * count <= len(target) else _lasso(rows, target, float(noise.mean()))

@@ -21,7 +21,7 @@ from deniable.local.estimate import Estimate
 from deniable.local.hashing import HashFamily, digests, family
 from deniable.local.law import source
 from deniable.local.odds import check_epsilon, check_whole, truth
-from deniable.local.open_domains.fast_hashing import asked
+from deniable.local.open_domains.fast_hashing import question_items
 from deniable.local.protocol import Client, pack, unpack, width_of
 from deniable.loss import Number, exact
 from deniable.mechanism import Random
@@ -67,12 +67,12 @@ class _Sketch(Client[Estimate]):
         under the public functions."""
 
     def estimate(self, counts: Integers, users: int, *question: Any) -> Estimate:
-        names = digests(asked(question), self.key)
+        names = digests(question_items(question), self.key)
         table, rows = self.table(counts), np.arange(self.hashes)[:, None]
         step = max(1, ITEMS // self.hashes)
         means, spreads = [np.empty(0)], [np.empty(0)]
         for i in range(0, len(names), step):
-            cells = table[rows, self.family.all(names[i : i + step])]
+            cells = table[rows, self.family.hash_all(names[i : i + step])]
             means.append(cells.mean(axis=0))
             spreads.append(cells.var(axis=0, ddof=1))
         scale = self.width / (self.width - 1)
@@ -88,7 +88,7 @@ class _Sketch(Client[Estimate]):
         squares = ((table - users / self.width) ** 2).sum(axis=1).mean()
         return max(0.0, float(squares) - self.hashes * users * self.row_moment)
 
-    def _collided(self, users: int, second_moment: float) -> float:
+    def _expected_collisions(self, users: int, second_moment: float) -> float:
         return (users + second_moment / self.hashes) / self.width
 
 
@@ -112,7 +112,7 @@ class CountMeanSketch(_Sketch):
         self.check()
 
     @property
-    def kept(self) -> Fraction:
+    def keep_chance(self) -> Fraction:
         """P(a bit is not turned over)."""
         return truth(exact(self.epsilon) / 2)
 
@@ -126,8 +126,8 @@ class CountMeanSketch(_Sketch):
 
     def encode(self, inputs: Words, rng: Random) -> Bytes:
         function = rng.uniform_integers(self.hashes, len(inputs))
-        rows = bits.coins(rng, 1 - self.kept, len(inputs), self.width)
-        bits.flip(rows, self.family.each(function, inputs))
+        rows = bits.coins(rng, 1 - self.keep_chance, len(inputs), self.width)
+        bits.flip(rows, self.family.hash_each(function, inputs))
         return np.hstack([pack(function, 2), rows])
 
     def valid(self, payloads: Bytes) -> Booleans:
@@ -140,18 +140,20 @@ class CountMeanSketch(_Sketch):
     def table(self, counts: Integers) -> Floats:
         ones = counts[: self.hashes * self.width].reshape(self.hashes, self.width)
         sizes = counts[self.hashes * self.width :, None]
-        probability = float(self.kept)
+        probability = float(self.keep_chance)
         return np.asarray(self.hashes * (ones - (1 - probability) * sizes) / (2 * probability - 1))
 
     @property
     def row_moment(self) -> float:
-        probability = float(self.kept)
+        probability = float(self.keep_chance)
         return self.width * probability * (1 - probability) / (2 * probability - 1) ** 2 + 1
 
     def variance(self, users: int, second_moment: float = 0.0) -> float:
-        probability = float(self.kept)
+        probability = float(self.keep_chance)
         noise = users * probability * (1 - probability) / (2 * probability - 1) ** 2
-        return (self.width / (self.width - 1)) ** 2 * (noise + self._collided(users, second_moment))
+        return (self.width / (self.width - 1)) ** 2 * (
+            noise + self._expected_collisions(users, second_moment)
+        )
 
 
 @dataclass(frozen=True)
@@ -175,7 +177,7 @@ class HadamardSketch(_Sketch):
         self.check()
 
     @property
-    def kept(self) -> Fraction:
+    def keep_chance(self) -> Fraction:
         return truth(self.epsilon)
 
     @property
@@ -189,8 +191,8 @@ class HadamardSketch(_Sketch):
     def encode(self, inputs: Words, rng: Random) -> Bytes:
         function = rng.uniform_integers(self.hashes, len(inputs))
         place = (source(rng).cells(len(inputs)) >> np.uint16(17 - self.width.bit_length())).astype(np.int64)
-        minus = bits.parity(self.family.each(function, inputs) & place)
-        sign = minus ^ (1 - rng.bernoulli(self.kept, len(inputs)).astype(np.int64))
+        minus = bits.parity(self.family.hash_each(function, inputs) & place)
+        sign = minus ^ (1 - rng.bernoulli(self.keep_chance, len(inputs)).astype(np.int64))
         return pack((function * self.width + place) << 1 | sign, self.payload)
 
     def valid(self, payloads: Bytes) -> Booleans:
@@ -203,12 +205,14 @@ class HadamardSketch(_Sketch):
 
     def table(self, counts: Integers) -> Floats:
         spectrum = bits.walsh_hadamard(counts.reshape(self.hashes, self.width))
-        return np.asarray(self.hashes * spectrum / (2 * float(self.kept) - 1))
+        return np.asarray(self.hashes * spectrum / (2 * float(self.keep_chance) - 1))
 
     @property
     def row_moment(self) -> float:
-        return self.width / (2 * float(self.kept) - 1) ** 2
+        return self.width / (2 * float(self.keep_chance) - 1) ** 2
 
     def variance(self, users: int, second_moment: float = 0.0) -> float:
-        noise = users * (1 / (2 * float(self.kept) - 1) ** 2 - 1 / self.width)
-        return (self.width / (self.width - 1)) ** 2 * (noise + self._collided(users, second_moment))
+        noise = users * (1 / (2 * float(self.keep_chance) - 1) ** 2 - 1 / self.width)
+        return (self.width / (self.width - 1)) ** 2 * (
+            noise + self._expected_collisions(users, second_moment)
+        )

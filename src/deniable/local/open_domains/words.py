@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deniable.local.arrays import Words
-from deniable.local.hashing import each_once
+from deniable.local.hashing import name_items
 
 LETTER = 5
 LETTERS = " abcdefghijklmnopqrstuvwxyz'-.·"
@@ -25,7 +25,7 @@ _CODES = {letter: i for i, letter in enumerate(LETTERS)}
 
 def spell(words: Sequence[str] | NDArray[np.str_], length: int) -> Words:
     """Each word's first `length` letters (at most 12) as one number; capitals are lowered."""
-    return each_once(words, lambda word: _spell(str(word), length))
+    return name_items(words, lambda word: _spell(str(word), length))
 
 
 def _spell(word: str, length: int) -> int:

@@ -54,7 +54,7 @@ class HadamardResponse(Oracle):
         return width_of(self.cells)
 
     def encode(self, inputs: Integers, rng: Random) -> Bytes:
-        row = self.inside(inputs, rng) + 1
+        row = self.clamp_values(inputs, rng) + 1
         bits = self.k.bit_length()
         y = (source(rng).halves(len(row)) >> np.uint32(32 - bits)).astype(np.int64)
         odd = parity(row & y).astype(bool)

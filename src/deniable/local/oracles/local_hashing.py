@@ -89,7 +89,7 @@ class LocalHashing(Oracle):
         return self.g << self.m
 
     def encode(self, inputs: Integers, rng: Random) -> Bytes:
-        x, m, g = self.inside(inputs, rng), self.m, self.g
+        x, m, g = self.clamp_values(inputs, rng), self.m, self.g
         a = (source(rng).halves(len(x)) >> np.uint32(32 - m)).astype(np.int32)
         buckets = field.multiply(a, x.astype(np.int32), m) & (g - 1)
         answer = buckets ^ shift(self.p, g).draw(rng, len(x))

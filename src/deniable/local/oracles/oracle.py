@@ -49,7 +49,7 @@ class Oracle(Client[Estimate]):
     def inputs(self, values: Any) -> Integers:
         return whole_numbers(values)
 
-    def inside(self, values: Integers, rng: Random) -> Integers:
+    def clamp_values(self, values: Integers, rng: Random) -> Integers:
         """The values, those outside the domain replaced by random items."""
         outside = np.flatnonzero((values < 0) | (values >= self.k))
         if len(outside):

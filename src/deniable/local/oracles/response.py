@@ -11,7 +11,7 @@ import numpy as np
 
 from deniable.errors import InvalidParameter
 from deniable.local.arrays import Booleans, Bytes, Integers
-from deniable.local.odds import spent, truth
+from deniable.local.odds import log_ratio, truth
 from deniable.local.oracles.oracle import Oracle
 from deniable.local.protocol import pack, unpack, width_of
 from deniable.loss import Number, ResponseNoise, exact
@@ -38,7 +38,7 @@ class _Response(Oracle):
         return self.k
 
     def encode(self, inputs: Integers, rng: Random) -> Bytes:
-        x = self.inside(inputs, rng)
+        x = self.clamp_values(inputs, rng)
         other = rng.uniform_integers(self.k - 1, len(x))
         other += other >= x
         return pack(np.where(rng.bernoulli(self.p, len(x)), x, other), self.payload)
@@ -99,7 +99,7 @@ class SurveyCoin(_Response):
 
     @property
     def epsilon(self) -> float:  # type: ignore[override]
-        return spent(self.p / (1 - self.p))
+        return log_ratio(self.p / (1 - self.p))
 
     @property
     def p(self) -> Fraction:

@@ -20,7 +20,7 @@ from deniable.mechanism import Random
 
 @dataclass(frozen=True)
 class SubsetSelection(Oracle):
-    """Report `chosen` ≈ k/(e^ε + 1) of the k items: with probability p the true one and
+    """Report `set_size` ≈ k/(e^ε + 1) of the k items: with probability p the true one and
     others, else others only, uniformly.
 
     Guarantee: ε: a set has probability p/C(k−1, w−1) or (1 − p)/C(k−1, w), w = chosen;
@@ -37,7 +37,7 @@ class SubsetSelection(Oracle):
         self.check(1 << 16)
 
     @property
-    def chosen(self) -> int:
+    def set_size(self) -> int:
         """w, the size of a set. Any size from 1 to k − 1 is private; this one has about the least
         variance."""
         return min(max(1, round(self.k / (math.exp(float(exact(self.epsilon))) + 1))), self.k - 1)
@@ -45,15 +45,15 @@ class SubsetSelection(Oracle):
     @property
     def p(self) -> Fraction:
         """The largest multiple of 2^−64 certified to be at most w/(w + (k − w)e^−ε)."""
-        return share(self.epsilon, self.chosen, self.k - self.chosen)
+        return share(self.epsilon, self.set_size, self.k - self.set_size)
 
     @property
     def q(self) -> Fraction:
-        return (self.p * (self.chosen - 1) + (1 - self.p) * self.chosen) / (self.k - 1)
+        return (self.p * (self.set_size - 1) + (1 - self.p) * self.set_size) / (self.k - 1)
 
     @property
     def payload(self) -> int:
-        return bits.packed(self.k)
+        return bits.byte_width(self.k)
 
     @property
     def cells(self) -> int:
@@ -62,11 +62,11 @@ class SubsetSelection(Oracle):
     def encode(self, inputs: Integers, rng: Random) -> Bytes:
         """A set of independent coins, mended to its size; given its size either is
         uniform, so the result is too."""
-        x = self.inside(inputs, rng)
+        x = self.clamp_values(inputs, rng)
         true = rng.bernoulli(self.p, len(x))
-        rows = bits.coins(rng, Fraction(self.chosen, self.k), len(x), self.k)
+        rows = bits.coins(rng, Fraction(self.set_size, self.k), len(x), self.k)
         bits.write(rows, x, true)
-        self._mend(rows, x, bits.ones_in(rows) - self.chosen, rng)
+        self._mend(rows, x, bits.count_ones(rows) - self.set_size, rng)
         return rows
 
     def _mend(self, rows: Bytes, x: Integers, excess: Integers, rng: Random) -> None:
@@ -83,7 +83,7 @@ class SubsetSelection(Oracle):
             todo = todo[excess[todo] != 0]
 
     def valid(self, payloads: Bytes) -> Booleans:
-        right_size = bits.ones_in(payloads) == self.chosen
+        right_size = bits.count_ones(payloads) == self.set_size
         return np.asarray(bits.spare_bits_are_zero(payloads, self.k) & right_size)
 
     def tally(self, payloads: Bytes) -> Integers:

@@ -24,14 +24,14 @@ class _Unary(Oracle):
 
     @property
     def payload(self) -> int:
-        return bits.packed(self.k)
+        return bits.byte_width(self.k)
 
     @property
     def cells(self) -> int:
         return self.k
 
     def encode(self, inputs: Integers, rng: Random) -> Bytes:
-        x = self.inside(inputs, rng)
+        x = self.clamp_values(inputs, rng)
         rows = bits.coins(rng, self.q, len(x), self.k)
         bits.write(rows, x, rng.bernoulli(self.p, len(x)))
         return rows

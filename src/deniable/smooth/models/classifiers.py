@@ -27,7 +27,7 @@ def adapt(model: Any, classes: int | None = None, *, device: str | None = None) 
     if "torch" in sys.modules and isinstance(model, sys.modules["torch"].nn.Module):
         from deniable.smooth.models.modules import ModuleClassifier
 
-        return ModuleClassifier(model, _counted(classes), device or "cpu")
+        return ModuleClassifier(model, _check_classes(classes), device or "cpu")
     if device is not None:
         raise InvalidParameter(
             f"Expected device={device!r} for a torch module only, got {type(model).__name__}."
@@ -35,7 +35,7 @@ def adapt(model: Any, classes: int | None = None, *, device: str | None = None) 
     if hasattr(model, "predict") and hasattr(model, "classes_"):
         return EstimatorClassifier(model)
     if callable(model):
-        return FunctionClassifier(model, _counted(classes))
+        return FunctionClassifier(model, _check_classes(classes))
     raise InvalidParameter(
         "Expected a torch module, a fitted scikit-learn classifier or a function, got "
         f"{type(model).__name__}."
@@ -107,5 +107,5 @@ class FunctionClassifier:
         return self.outputs, Isolation.SEEN
 
 
-def _counted(classes: int | None) -> int:
+def _check_classes(classes: int | None) -> int:
     return checks.whole("classes", classes, at_least=2)

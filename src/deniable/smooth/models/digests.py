@@ -47,7 +47,7 @@ class _Walk:
 
     def __init__(self) -> None:
         self.hash = hashlib.sha256()
-        self.met: dict[int, int] = {}
+        self.visits: dict[int, int] = {}
         self.alive: list[Any] = []  # an object that is let go could lend its id to another
 
     def say(self, *words: object) -> None:
@@ -57,10 +57,10 @@ class _Walk:
         if isinstance(value, _PLAIN):
             self.say(type(value).__name__, repr(value))
             return
-        if id(value) in self.met:
-            self.say("again", self.met[id(value)])
+        if id(value) in self.visits:
+            self.say("again", self.visits[id(value)])
             return
-        self.met[id(value)] = len(self.met)
+        self.visits[id(value)] = len(self.visits)
         self.alive.append(value)
         self.say(type(value).__module__, type(value).__qualname__)
         try:
@@ -141,7 +141,7 @@ def _add_module(walk: _Walk, module: Any) -> None:
         return
     if isinstance(module, torch.fx.GraphModule):
         walk.say(module.code)
-    own = not _installed(type(module))
+    own = not _is_installed(type(module))
     for name, value in vars(module).items():
         if name in _HIDDEN:
             continue
@@ -165,7 +165,7 @@ def _add_function(walk: _Walk, function: types.FunctionType) -> None:
     walk.add(function.__kwdefaults__)
     walk.add_all(_contents(cell) for cell in function.__closure__ or ())
     _add_mapping(walk, vars(function))
-    if not _installed(function):
+    if not _is_installed(function):
         _add_code(walk, function.__code__)
         names = _names(function.__code__)
         for name in sorted(names & set(function.__globals__)):
@@ -199,7 +199,7 @@ def _add_class(walk: _Walk, kind: type) -> None:
     """Every class of one's own among its ancestors, by its methods and class attributes."""
     for ancestor in kind.__mro__:
         walk.say(ancestor.__module__, ancestor.__qualname__)
-        if not _installed(ancestor):
+        if not _is_installed(ancestor):
             for name, value in sorted(vars(ancestor).items()):
                 if name not in _ABOUT:
                     walk.say(name)
@@ -269,7 +269,7 @@ _READERS: tuple[tuple[Any, Callable[[_Walk, Any], None]], ...] = (
 )
 
 
-def _installed(code: Any) -> bool:
+def _is_installed(code: Any) -> bool:
     """Whether a class or function comes from an installed package, Python itself or this one."""
     return _installed_module(getattr(code, "__module__", None) or "")
 

@@ -64,7 +64,7 @@ class Poll:
 
     evaluate: Evaluate
     isolation: Isolation
-    fixed: bool
+    is_stable: bool
     model: str
     ask_again: Callable[[], None]
     """Refuses a classifier that now gives other scores than in its trial."""
@@ -247,19 +247,19 @@ def _compare_with_use(model: Classifier, trial: _Trial) -> _Trial:
     return together
 
 
-def differ(scores: Outputs, expected: Outputs, slack: Floats) -> bool:
+def differ(scores: Outputs, reference: Outputs, slack: Floats) -> bool:
     """Whether more rows differ by more than `slack` than another kernel explains."""
-    return _count_gaps(scores, expected, slack) > max(1, RARE * len(expected))
+    return _count_gaps(scores, reference, slack) > max(1, RARE * len(reference))
 
 
-def _count_gaps(scores: Outputs, expected: Outputs, slack: Floats) -> int:
+def _count_gaps(scores: Outputs, reference: Outputs, slack: Floats) -> int:
     """Rows whose scores differ by more than `slack`, or whose labels do: labels are what votes. In half
     precision near scores may be equal in one kernel and not in another, so that labels say no more."""
-    if scores.shape != expected.shape:
-        return len(expected) + 1
-    apart = (_gaps(scores, expected) > slack).any(axis=1)
-    if expected.ndim == 2 and _unit(expected) < HALF:
-        apart |= scores.argmax(axis=1) != expected.argmax(axis=1)
+    if scores.shape != reference.shape:
+        return len(reference) + 1
+    apart = (_gaps(scores, reference) > slack).any(axis=1)
+    if reference.ndim == 2 and _unit(reference) < HALF:
+        apart |= scores.argmax(axis=1) != reference.argmax(axis=1)
     return int(apart.sum())
 
 
@@ -303,9 +303,9 @@ def _rounding(outputs: Outputs) -> Floats:
     return np.zeros(_columns(outputs).shape[1])
 
 
-def _gaps(some: Outputs, others: Outputs) -> Floats:
+def _gaps(first: Outputs, second: Outputs) -> Floats:
     """How far scores are apart; what is no finite number must be the same on both sides."""
-    a, b = _columns(some).astype(np.float64), _columns(others).astype(np.float64)
+    a, b = _columns(first).astype(np.float64), _columns(second).astype(np.float64)
     if a.shape[1] != b.shape[1]:
         return np.full((len(a), 1), np.inf)
     same = (a == b) | (np.isnan(a) & np.isnan(b))

@@ -56,17 +56,17 @@ class ModuleClassifier:
             module = copy.deepcopy(self.module)
         except Exception:  # a module's own code is copied too, and may raise anything
             return self.scores, Isolation.SEEN
-        program = record(partial(evaluated, module), sample)
+        program = record(partial(evaluate, module), sample)
         if program is None:
             return self.scores, Isolation.SEEN
         return program.scores, Isolation.PROVED
 
     @torch.inference_mode()
     def scores(self, batch: torch.Tensor) -> torch.Tensor:
-        return evaluated(self.module, batch)
+        return evaluate(self.module, batch)
 
 
-def evaluated(module: nn.Module, batch: torch.Tensor) -> torch.Tensor:
+def evaluate(module: nn.Module, batch: torch.Tensor) -> torch.Tensor:
     """The module's scores as in use: no dropout, running statistics."""
     modes = [(part, part.training) for part in module.modules() if part.training]
     if modes and not isinstance(module, torch.fx.GraphModule):  # an exported program has one mode only

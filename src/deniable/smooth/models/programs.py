@@ -33,23 +33,23 @@ Scores = Callable[[torch.Tensor], torch.Tensor]
 class Program:
     """Operations on one input, run for all inputs of a batch."""
 
-    single: torch.fx.GraphModule
-    together: dict[torch.Size, torch.fx.GraphModule] = field(default_factory=dict)
+    row_graph: torch.fx.GraphModule
+    batch_graphs: dict[torch.Size, torch.fx.GraphModule] = field(default_factory=dict)
     """The same for whole batches, by their shape."""
 
     @torch.inference_mode()
     def scores(self, batch: torch.Tensor) -> torch.Tensor:
-        graph = self.together.get(batch.shape) or self._stack(batch)
+        graph = self.batch_graphs.get(batch.shape) or self._stack(batch)
         scores: torch.Tensor = graph.forward(batch)
         return scores
 
     def _stack(self, batch: torch.Tensor) -> torch.fx.GraphModule:
         """The operations of all rows: vmap's rules are applied to fake tensors, without a number."""
-        all_rows = torch.func.vmap(self.single.forward, randomness="error")
+        all_rows = torch.func.vmap(self.row_graph.forward, randomness="error")
         graph = _trace(lambda rows: all_rows(rows), batch)
-        if len(self.together) >= SHAPES:
-            self.together.clear()
-        self.together[batch.shape] = graph
+        if len(self.batch_graphs) >= SHAPES:
+            self.batch_graphs.clear()
+        self.batch_graphs[batch.shape] = graph
         return graph
 
 
@@ -85,10 +85,10 @@ def _drop(entry: logging.LogRecord) -> bool:
 
 
 def _record_row(answer: Scores, row: torch.Tensor, copies: int) -> torch.fx.GraphModule:
-    def single(one: torch.Tensor) -> torch.Tensor:
-        return answer(one.expand(copies, *one.shape))[0]
+    def run_row(row: torch.Tensor) -> torch.Tensor:
+        return answer(row.expand(copies, *row.shape))[0]
 
-    return _trace(single, row, whole_operations=True)
+    return _trace(run_row, row, whole_operations=True)
 
 
 @torch.inference_mode(False)

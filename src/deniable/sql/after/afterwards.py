@@ -17,7 +17,7 @@ from sqlglot.errors import UnsupportedError
 from deniable.errors import InvalidQuery, Stopped, TooMany
 from deniable.sql.after.arithmetic import NOISE, SLOPE, START, NodeAllowance, OwnNoise, TooLong
 from deniable.sql.after.closed.runs import RunClosed, run_here
-from deniable.sql.after.companions import HIGH, LOW, AnswerColumn, AnswerColumns, annotated
+from deniable.sql.after.companions import HIGH, LOW, AnswerColumn, AnswerColumns, annotate
 from deniable.sql.after.reach import Reach, level
 from deniable.sql.after.release import ReleasedBlock
 from deniable.sql.after.split import split_query, table_name
@@ -65,7 +65,7 @@ class Afterwards:
         Without any where that would be too long."""
         names = {table_name(i): _columns(i, query, like[i]) for i, query in enumerate(self.blocks)}
         try:
-            tree, columns = annotated(self.tree, names, NodeAllowance())
+            tree, columns = annotate(self.tree, names, NodeAllowance())
             return duckdb_text(tree), columns
         except (TooLong, RecursionError):
             return self.text, None

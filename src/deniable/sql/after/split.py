@@ -167,7 +167,7 @@ class _Splitter:
     tables."""
 
     def split_query(self, sources: Sources, tree: exp.Expr) -> SplitQuery:
-        after = self.released(sources, tree)
+        after = self.rewrite(sources, tree)
         check_after(after, [table_name(i) for i in range(len(self.blocks))])
         if not self.blocks:
             refuse(
@@ -269,7 +269,7 @@ class _Splitter:
 
     # -------------------------------------------------------------------------------------------- released
 
-    def released(self, sources: Sources, node: exp.Expr) -> exp.Expr:
+    def rewrite(self, sources: Sources, node: exp.Expr) -> exp.Expr:
         """A query as it is said over released tables."""
         kind = self.kind(sources, node)
         if kind in (_Kind.ROWS, _Kind.PUBLIC):
@@ -278,7 +278,7 @@ class _Splitter:
         ctes = []
         for view, cte in stay:
             tree = cte.copy()
-            tree.set("this", self.released(view, cte.this))
+            tree.set("this", self.rewrite(view, cte.this))
             ctes.append(tree)
         if isinstance(node, exp.Select) and kind is _Kind.BLOCK:
             tree = self._block(inner, node)
@@ -296,7 +296,7 @@ class _Splitter:
     def _rewritten(self, sources: Sources, node: exp.Expr, top: bool = False) -> exp.Expr:
         """The same tree, in which every query and table is a released one."""
         if not top and isinstance(node, exp.Query):
-            return self.released(sources, node)
+            return self.rewrite(sources, node)
         if isinstance(node, exp.Table):
             if self.kind(sources, node) is not _Kind.RELEASED:
                 refuse(MIXED, APART)
@@ -317,7 +317,7 @@ class _Splitter:
         if len(select.expressions) > MAX_OUTPUTS:
             refuse(f"Expected at most {MAX_OUTPUTS} columns, got {len(select.expressions)}.")
         scope = rows_of(sources, _known_rows(select))
-        lift = Lifted(select, scope, lambda node: self.released(sources, node))
+        lift = Lifted(select, scope, lambda node: self.rewrite(sources, node))
         placeholder = exp.Subquery(this=exp.Select(), alias=exp.TableAlias(this=exp.to_identifier("t")))
         outer = lift.outer(placeholder)
         inner = lift.inner()

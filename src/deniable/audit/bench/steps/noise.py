@@ -17,7 +17,7 @@ Twist = Callable[["FlawedStep", Array, np.random.Generator], Array]
 """A step, the noise it should add, and random numbers → what it adds."""
 
 
-def halved(step: FlawedStep, noise: Array, rng: np.random.Generator) -> Array:
+def halve(step: FlawedStep, noise: Array, rng: np.random.Generator) -> Array:
     return noise / 2
 
 
@@ -25,7 +25,7 @@ def per_dataset(step: FlawedStep, noise: Array, rng: np.random.Generator) -> Arr
     return noise * step.training.rate
 
 
-def half_repeated(step: FlawedStep, noise: Array, rng: np.random.Generator) -> Array:
+def repeat_half(step: FlawedStep, noise: Array, rng: np.random.Generator) -> Array:
     half = step.dimension // 2
     noise[half : 2 * half] = noise[:half]
     return noise
@@ -73,7 +73,7 @@ def warm_up(step: FlawedStep, noise: Array, rng: np.random.Generator) -> Array:
     return noise * (step.steps >= 40)
 
 
-def balanced(step: FlawedStep, noise: Array, rng: np.random.Generator) -> Array:
+def balance(step: FlawedStep, noise: Array, rng: np.random.Generator) -> Array:
     place = step.steps % 20
     if place == 19:
         noise = -step.noise
@@ -87,9 +87,9 @@ def differences(step: FlawedStep, noise: Array, rng: np.random.Generator) -> Arr
 
 
 TWISTS: Mapping[Flaw, Twist] = {
-    Flaw.HALVED_NOISE: halved,
+    Flaw.HALVED_NOISE: halve,
     Flaw.NOISE_PER_DATASET: per_dataset,
-    Flaw.HALF_REPEATED: half_repeated,
+    Flaw.HALF_REPEATED: repeat_half,
     Flaw.TEN_STEPS: ten_steps,
     Flaw.FIXED_SEED: fixed_seed,
     Flaw.BARE_LAYER: bare_layer,
@@ -99,7 +99,7 @@ TWISTS: Mapping[Flaw, Twist] = {
     Flaw.CUT_NOISE: cut,
     Flaw.SOMETIMES: sometimes,
     Flaw.WARM_UP: warm_up,
-    Flaw.BALANCED: balanced,
+    Flaw.BALANCED: balance,
     Flaw.DIFFERENCES: differences,
 }
 """All others add independent Gaussian noise of the size that is claimed."""

@@ -35,7 +35,7 @@ class FlawedStep:
         noise = self._noise(rng, len(rows))
         total = SUMS.get(self.flaw, honest)(self, rows) + 0.0
         self.steps += 1
-        return np.asarray(self._released(total, noise, len(rows)))
+        return np.asarray(self._release(total, noise, len(rows)))
 
     def _noise(self, rng: np.random.Generator, rows: int) -> Array:
         t = self.training
@@ -50,7 +50,7 @@ class FlawedStep:
             return np.asarray(noise / np.sqrt(max(1, rows)))
         return noise
 
-    def _released(self, total: Array, noise: Array, rows: int) -> Array:
+    def _release(self, total: Array, noise: Array, rows: int) -> Array:
         t, noisy_sum = self.training, total + noise
         match self.flaw:
             case Flaw.NOISE_THEN_CLIP:

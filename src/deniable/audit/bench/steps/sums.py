@@ -22,14 +22,14 @@ def norms(rows: Array) -> Array:
     return np.asarray(np.linalg.norm(rows, axis=1, keepdims=True))
 
 
-def clipped(rows: Array, clip: float, lengths: Array | None = None) -> Array:
+def clip_rows(rows: Array, clip: float, lengths: Array | None = None) -> Array:
     """Rows no longer than `clip`, if `lengths` are theirs."""
     lengths = norms(rows) if lengths is None else lengths
     return np.asarray(rows * np.minimum(1, clip / np.maximum(lengths, 1e-300)))
 
 
 def honest(step: FlawedStep, rows: Array) -> Array:
-    return np.asarray(clipped(rows, step.training.clip).sum(axis=0))
+    return np.asarray(clip_rows(rows, step.training.clip).sum(axis=0))
 
 
 # ----------------------------------------------------------------------------------------- clipped otherwise
@@ -41,37 +41,37 @@ def no_clipping(step: FlawedStep, rows: Array) -> Array:
 
 def layers_each(step: FlawedStep, rows: Array) -> Array:
     layers = zip(step.ends, step.ends[1:], strict=False)
-    return np.concatenate([clipped(rows[:, a:b], step.training.clip).sum(axis=0) for a, b in layers])
+    return np.concatenate([clip_rows(rows[:, a:b], step.training.clip).sum(axis=0) for a, b in layers])
 
 
 def largest_norm(step: FlawedStep, rows: Array) -> Array:
     largest = np.abs(rows).max(axis=1, keepdims=True)
-    return np.asarray(clipped(rows, step.training.clip, largest).sum(axis=0))
+    return np.asarray(clip_rows(rows, step.training.clip, largest).sum(axis=0))
 
 
-def one_unclipped(step: FlawedStep, rows: Array) -> Array:
+def leave_row_unclipped(step: FlawedStep, rows: Array) -> Array:
     last = slice(step.ends[-2], step.ends[-1])
-    contributions = clipped(rows, step.training.clip)
+    contributions = clip_rows(rows, step.training.clip)
     contributions[:, last] = rows[:, last]
     return np.asarray(contributions.sum(axis=0))
 
 
 def bare_norm(step: FlawedStep, rows: Array) -> Array:
     short = norms(rows[:, : step.ends[-2]])
-    return np.asarray(clipped(rows, step.training.clip, short).sum(axis=0))
+    return np.asarray(clip_rows(rows, step.training.clip, short).sum(axis=0))
 
 
 def one_norm(step: FlawedStep, rows: Array) -> Array:
     small = np.abs(rows).max(axis=1) < np.linalg.norm(rows, axis=1) / 4
-    return np.asarray((clipped(rows, step.training.clip) * (1 + small)[:, None]).sum(axis=0))
+    return np.asarray((clip_rows(rows, step.training.clip) * (1 + small)[:, None]).sum(axis=0))
 
 
 def late_clip(step: FlawedStep, rows: Array) -> Array:
     clip = step.training.clip
-    return np.asarray(np.where(norms(rows) > 2 * clip, clipped(rows, clip), rows).sum(axis=0))
+    return np.asarray(np.where(norms(rows) > 2 * clip, clip_rows(rows, clip), rows).sum(axis=0))
 
 
-def normalised(step: FlawedStep, rows: Array) -> Array:
+def normalise(step: FlawedStep, rows: Array) -> Array:
     clip = step.training.clip
     return np.asarray((rows * clip / (norms(rows) + 0.01 * clip)).sum(axis=0))
 
@@ -79,25 +79,25 @@ def normalised(step: FlawedStep, rows: Array) -> Array:
 def tied_weights(step: FlawedStep, rows: Array) -> Array:
     """The halves are gradients of one parameter by two uses of it: their sum may be √2 times as
     long as both."""
-    half, contributions = step.dimension // 2, clipped(rows, step.training.clip)
+    half, contributions = step.dimension // 2, clip_rows(rows, step.training.clip)
     total = np.zeros(step.dimension)
     total[:half] = (contributions[:, :half] + contributions[:, half : 2 * half]).sum(axis=0)
     return total
 
 
 def one_louder(step: FlawedStep, rows: Array) -> Array:
-    contributions = clipped(rows, step.training.clip)
+    contributions = clip_rows(rows, step.training.clip)
     contributions[:, step.dimension // 3] *= 3
     return np.asarray(contributions.sum(axis=0))
 
 
 def twice(step: FlawedStep, rows: Array) -> Array:
-    contributions = clipped(rows, step.training.clip)
+    contributions = clip_rows(rows, step.training.clip)
     return np.asarray(contributions.sum(axis=0) + contributions[:1].sum(axis=0))
 
 
 def last_twice(step: FlawedStep, rows: Array) -> Array:
-    contributions = clipped(rows, step.training.clip)
+    contributions = clip_rows(rows, step.training.clip)
     return np.asarray(contributions.sum(axis=0) + contributions[-1:].sum(axis=0))
 
 
@@ -131,14 +131,14 @@ def first_of_mean(step: FlawedStep, rows: Array) -> Array:
 
 def largest_clip(step: FlawedStep, rows: Array) -> Array:
     largest = float(norms(rows).max(initial=0))
-    return np.asarray(clipped(rows, max(step.training.clip, largest)).sum(axis=0))
+    return np.asarray(clip_rows(rows, max(step.training.clip, largest)).sum(axis=0))
 
 
 def median_clip(step: FlawedStep, rows: Array) -> Array:
     if not len(rows):
         return honest(step, rows)
     median = float(np.median(norms(rows)))
-    return np.asarray(clipped(rows, min(step.training.clip, median)).sum(axis=0))
+    return np.asarray(clip_rows(rows, min(step.training.clip, median)).sum(axis=0))
 
 
 def sorted_pairs(step: FlawedStep, rows: Array) -> Array:
@@ -166,7 +166,7 @@ def row_momentum(step: FlawedStep, rows: Array) -> Array:
     return honest(step, momenta)
 
 
-def shown_again(step: FlawedStep, rows: Array) -> Array:
+def repeat_rows(step: FlawedStep, rows: Array) -> Array:
     step.earlier.append(rows[:1])
     again = step.earlier.pop(0) if len(step.earlier) > 8 else rows[:0]
     return honest(step, np.concatenate([rows, again]))
@@ -182,11 +182,11 @@ def stale_norms(step: FlawedStep, rows: Array) -> Array:
     stale = np.full_like(now, clip)
     stale[: len(step.norms)] = step.norms[: len(now)]
     step.norms = now
-    return np.asarray(clipped(rows, clip, stale).sum(axis=0))
+    return np.asarray(clip_rows(rows, clip, stale).sum(axis=0))
 
 
 def clip_by_batch(step: FlawedStep, rows: Array) -> Array:
-    total = clipped(rows, step.clip).sum(axis=0)
+    total = clip_rows(rows, step.clip).sum(axis=0)
     short = float(np.mean(norms(rows) <= step.clip)) if len(rows) else 0.5
     step.clip *= float(np.exp(-0.2 * (short - 0.5)))
     return np.asarray(total)
@@ -197,11 +197,11 @@ SUMS: Mapping[Flaw, Sum] = {
     Flaw.NOISE_THEN_CLIP: no_clipping,
     Flaw.LAYERS_EACH: layers_each,
     Flaw.LARGEST_NORM: largest_norm,
-    Flaw.ONE_UNCLIPPED: one_unclipped,
+    Flaw.ONE_UNCLIPPED: leave_row_unclipped,
     Flaw.BARE_NORM: bare_norm,
     Flaw.ONE_NORM: one_norm,
     Flaw.LATE_CLIP: late_clip,
-    Flaw.NORMALISED: normalised,
+    Flaw.NORMALISED: normalise,
     Flaw.TIED_WEIGHTS: tied_weights,
     Flaw.ONE_LOUDER: one_louder,
     Flaw.TWICE: twice,
@@ -216,7 +216,7 @@ SUMS: Mapping[Flaw, Sum] = {
     Flaw.EACH_ROW_DECAYS: each_row_decays,
     Flaw.LONGEST_LEFT_OUT: longest_left_out,
     Flaw.ROW_MOMENTUM: row_momentum,
-    Flaw.SHOWN_AGAIN: shown_again,
+    Flaw.SHOWN_AGAIN: repeat_rows,
     Flaw.TWENTY_LATER: twenty_later,
     Flaw.STALE_NORMS: stale_norms,
     Flaw.CLIP_BY_BATCH: clip_by_batch,

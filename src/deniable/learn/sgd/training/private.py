@@ -49,9 +49,9 @@ class Private:
         take_up: Callable[[Trainer], None] = _as_it_is,
     ) -> None:
         self.run = run
-        self._optimizer, self._stepped, self._shown = optimizer, True, True
+        self._optimizer, self._has_stepped, self._shows_lots = optimizer, True, True
         self._take_up = take_up
-        self._seen: Lot = []
+        self._seen_lot: Lot = []
         self._rows = run.rows(data)
         self._empty = self._rows.form(run.dtype).repeated(0)
         self._conduct = conduct(run.model)
@@ -71,8 +71,8 @@ class Private:
 
     def _show(self, lot: Lot) -> None:
         """Copies: what is done to them in place must not reach the rows that `step` trains on."""
-        if self._shown:
-            self._seen = [batch.with_rows(mapped(Tensor.clone, batch.rows)) for batch in lot]
+        if self._shows_lots:
+            self._seen_lot = [batch.with_rows(mapped(Tensor.clone, batch.rows)) for batch in lot]
 
     def refuse_step(self, optimizer: Optimizer, closure: object) -> None:
         """Raise if an optimiser, this one or another, is about to move the model outside of `step`.
@@ -107,14 +107,14 @@ class Private:
         """The lots of the run, each to be followed by `step`. An empty lot has no rows
         and is followed by `step` too."""
         while self.taken < self.run.plan.steps:
-            if not self._stepped:
+            if not self._has_stepped:
                 raise InvalidQuery(
                     "Expected private.step() for every lot: if some are left out, the others are no Poisson "
                     "samples."
                 )
             self._session.ask(Ask.LOT)
-            self._stepped = False
-            yield _joined(self._seen) if self._seen else self._empty
+            self._has_stepped = False
+            yield _joined(self._seen_lot) if self._seen_lot else self._empty
 
     def step(self) -> Release[dict[str, Tensor]]:
         """Put the noisy mean of the lot's clipped gradients into .grad, let the
@@ -125,18 +125,18 @@ class Private:
             release: Release[dict[str, Tensor]] = self._session.ask(Ask.STEP)
         finally:
             self._stepping = False
-        self._stepped, self._seen = True, []
+        self._has_stepped, self._seen_lot = True, []
         return release
 
     def advance(self) -> Release[dict[str, Tensor]]:
         """Draw a lot that nobody is shown, and take a step on it."""
-        if not self._stepped:
+        if not self._has_stepped:
             raise InvalidQuery("Expected private.step() for the lot that was drawn. Nothing was run.")
-        self._shown = False
+        self._shows_lots = False
         try:
             self._session.ask(Ask.LOT)
         finally:
-            self._shown = True
+            self._shows_lots = True
         return self.step()
 
     @property

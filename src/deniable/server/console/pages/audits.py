@@ -101,7 +101,7 @@ def roc(finding: Finding) -> Markup | None:
     picture = svg.region(
         lambda rate: attacker_power(rate, claim.epsilon, claim.delta),
         points,
-        allowed=f"allowed by {claim}",
+        bound=f"allowed by {claim}",
         label=f"True against false positives of the attack on {finding.target}: "
         f"certified ε ≥ {finding.epsilon:.3g}, claimed {claim}",
     )

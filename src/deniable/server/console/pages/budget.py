@@ -60,7 +60,7 @@ class Balance:
     def dial(self) -> Markup:
         words = f"{self.name}: ε {short_up(self.spent.epsilon)} of {float(self.limit.epsilon):g} spent"
         middle, below = short_up(self.spent.epsilon, 3), f"of ε = {float(self.limit.epsilon):g} spent"
-        return safe(svg.dial(self.spent.share, middle=middle, below=below, label=words))
+        return safe(svg.dial(self.spent.share, middle=middle, caption=below, label=words))
 
     @property
     def meter(self) -> Markup:

@@ -52,7 +52,7 @@ def explained(epsilon: float, prior: float, group: float) -> dict[str, Any]:
         ),
     )  # fmt: skip
     region = svg.region(
-        lambda rate: meaning.attacker_power(rate, total), (), allowed=f"ε = {total:g}",
+        lambda rate: meaning.attacker_power(rate, total), (), bound=f"ε = {total:g}",
         label=f"The most that an attacker can find for a share of false alarms, at ε = {total:g}",
     )  # fmt: skip
     return {
