@@ -116,8 +116,8 @@ RULES: dict[type[exp.Expr], Reading] = {
 # ------------------------------------------------------------------------------------- floats as group keys
 #
 # Those that were rounded are whole numbers or decimals, and become such: floor(x / 20) * 20 has no digits
-# behind the point, round(x, 1) has one. As numbers of their own type they are equal on every engine, and their
-# bounds may make them public keys. Other floats are not keys.
+# behind the point, round(x, 1) has one. As numbers of their own type they are equal on every engine, and
+# their bounds may make them public keys. Other floats are not keys.
 
 
 def as_key(expr: Expr) -> Expr:
