@@ -8,7 +8,7 @@ import pytest
 
 from deniable.sql.dialects import DUCKDB, POSTGRES, SPARK, Dialect
 from deniable.sql.intervals import Interval
-from deniable.sql.read.expressions.float_keys import as_key
+from deniable.sql.read.expressions.translator import as_key
 from deniable.sql.read.names import MAX_DOMAIN, Field, Scope, domain
 from deniable.sql.read.parse import parse
 from deniable.sql.tree import Column, Expr, Scan, Value

@@ -17,10 +17,9 @@ from functools import cmp_to_key
 from typing import Any
 
 from deniable.sql.answer.estimate import Interval
-from deniable.sql.floats import held, nearest
+from deniable.sql.floats import half_up, held, nearest, shown_number
 from deniable.sql.functions import FUNCTIONS
-from deniable.sql.functions.casts import shown_number
-from deniable.sql.functions.function import UNDEFINED, Cell, half_up
+from deniable.sql.functions.function import UNDEFINED, Cell
 from deniable.sql.tree import AggregateRef, Call, Expr, KeyRef, Kind, Literal, Order, Type
 from deniable.sql.types import NUMBERS
 

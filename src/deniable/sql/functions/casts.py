@@ -14,7 +14,7 @@ from sqlglot import expressions as exp
 from deniable.sql import coercion, intervals, types
 from deniable.sql.coercion import NodeReader, convert, whole
 from deniable.sql.dialects.dialect import Dialect
-from deniable.sql.floats import held
+from deniable.sql.floats import half_up, shown_number
 from deniable.sql.functions import json_fields
 from deniable.sql.functions.arithmetic import same_places
 from deniable.sql.functions.function import (
@@ -27,7 +27,6 @@ from deniable.sql.functions.function import (
     Laws,
     ReleasedRule,
     Syntax,
-    half_up,
 )
 from deniable.sql.functions.rounding import scaled_down, scaled_up
 from deniable.sql.functions.times.dates import truncated
@@ -271,14 +270,6 @@ def _value(type_: Type, x: Any) -> Any:
     if type_.kind is Kind.TEXT:
         return str(shown_number(x))[: type_.length]
     return x
-
-
-def shown_number(x: Any) -> Any:
-    if not isinstance(x, Fraction):
-        return x
-    if x.denominator == 1:
-        return int(x)
-    return held(x)
 
 
 def _ends(args: list[Cell], call: Call) -> Ends:

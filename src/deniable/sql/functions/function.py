@@ -104,13 +104,6 @@ def strict(of: Callable[..., Any]) -> Callable[..., Any]:
     return strictly
 
 
-def half_up(x: Fraction, digits: Fraction = Fraction(0)) -> Fraction:
-    """Rounded to these decimal places, halves away from zero."""
-    scale = Fraction(10) ** max(-30, min(30, int(digits)))
-    size = Fraction(math.floor(abs(x) * scale + Fraction(1, 2))) / scale
-    return size if x >= 0 else -size
-
-
 def hull_of(cells: Sequence[Cell]) -> Ends:
     """Of all of them: without noise another one might be taken."""
     return min(cell.low for cell in cells), max(cell.high for cell in cells)

@@ -12,6 +12,7 @@ from sqlglot import expressions as exp
 from deniable.sql import coercion, intervals, types
 from deniable.sql.coercion import NodeReader, convert, meet, number
 from deniable.sql.dialects.dialect import Dialect, whole
+from deniable.sql.floats import half_up
 from deniable.sql.functions.function import (
     Cell,
     Ends,
@@ -22,7 +23,6 @@ from deniable.sql.functions.function import (
     ReleasedRule,
     Syntax,
     Values,
-    half_up,
     lifted,
     strict,
 )

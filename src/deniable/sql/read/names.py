@@ -22,8 +22,7 @@ from deniable.sql.functions.function import Inexact, Values
 from deniable.sql.intervals import EVERYTHING, Interval
 from deniable.sql.ranges import interval
 from deniable.sql.read import hints
-from deniable.sql.read.expressions.float_keys import decimal_places
-from deniable.sql.read.expressions.translator import Translator
+from deniable.sql.read.expressions.translator import Translator, decimal_places
 from deniable.sql.refusals import refuse, shown
 from deniable.sql.tree import Call, Column, Expr, Kind, Literal, Relation, Value
 

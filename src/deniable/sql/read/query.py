@@ -19,8 +19,7 @@ from deniable.sql.functions.arithmetic import product_of, sum_of
 from deniable.sql.functions.choices import choice
 from deniable.sql.functions.conditions import absence
 from deniable.sql.read.aggregates import aggregate, extreme_time, time_of
-from deniable.sql.read.expressions.float_keys import as_key
-from deniable.sql.read.expressions.translator import Translator
+from deniable.sql.read.expressions.translator import Translator, as_key
 from deniable.sql.read.names import NO_SUBQUERY, Scope, domain, fold, is_subquery
 from deniable.sql.read.parse import PARTS, parse
 from deniable.sql.read.relations.from_clause import Sources, rows_of

@@ -14,12 +14,12 @@ from sqlglot import expressions as exp
 
 from deniable.sql.coercion import NodeReader, convert, whole
 from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.floats import half_up
 from deniable.sql.functions.function import (
     Form,
     Function,
     ReleasedRule,
     Syntax,
-    half_up,
     literal_value,
     strict,
 )

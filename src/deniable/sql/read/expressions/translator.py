@@ -12,12 +12,13 @@ from decimal import Decimal, InvalidOperation
 from sqlglot import expressions as exp
 
 from deniable.sql import functions, types
-from deniable.sql.coercion import NodeReader
+from deniable.sql.coercion import NodeReader, convert
+from deniable.sql.functions.arithmetic import MOST_PLACES
 from deniable.sql.functions.function import Reading
 from deniable.sql.functions.times.periods import current_day, current_moment
 from deniable.sql.read.parse import refuse_node
 from deniable.sql.refusals import refuse, shown
-from deniable.sql.tree import Call, Expr, Literal
+from deniable.sql.tree import Call, Expr, Kind, Literal
 from deniable.sql.types import BOOLEAN, FLOAT, INTEGER, TEXT
 
 # Asked first about every node: what a column, key or aggregate is where this expression stands.
@@ -110,3 +111,48 @@ RULES: dict[type[exp.Expr], Reading] = {
     exp.Anonymous: _anonymous,
     **{kind: node.read for kind, node in functions.NODES.items()},
 }
+
+
+# ------------------------------------------------------------------------------------- floats as group keys
+#
+# Those that were rounded are whole numbers or decimals, and become such: floor(x / 20) * 20 has no digits
+# behind the point, round(x, 1) has one. As numbers of their own type they are equal on every engine, and
+# their bounds may make them public keys. Other floats are not keys.
+
+
+def as_key(expr: Expr) -> Expr:
+    """The expression as a whole number or decimal where it is a float of few decimal places, else itself.
+
+    >>> x = Literal(1.5, FLOAT)
+    >>> as_key(Call("floor", (x,), FLOAT)).type.kind
+    <Kind.INTEGER: 'integer'>
+    >>> as_key(x) is x
+    True
+    """
+    places = None
+    if expr.type.kind is Kind.FLOAT:
+        places = decimal_places(expr)
+    if places is None or places > MOST_PLACES or isinstance(expr, Literal):
+        return expr
+    return convert(expr, types.decimal(places) if places else INTEGER)
+
+
+def decimal_places(expr: Expr) -> int | None:
+    """How many decimal places the values of an expression have at most; None where that is not known."""
+    if expr.type.kind in types.WHOLE:
+        return expr.type.scale
+    match expr:
+        case Literal(value=float() as value):
+            return _written(value)
+        case Call(op=op):
+            rule = functions.FUNCTIONS[op].keys.places
+            return None if rule is None else rule(expr, decimal_places)
+    return None
+
+
+def _written(value: float) -> int | None:
+    """The places that a literal prints; None for an infinity."""
+    exponent = Decimal(repr(value)).normalize().as_tuple().exponent
+    if isinstance(exponent, int):
+        return max(0, -exponent)
+    return None
