@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ HOOKS = frozenset(
     {
         Tensor.register_hook,
         Tensor.register_post_accumulate_grad_hook,
-        Tensor.grad_fn.__get__,  # type: ignore[attr-defined]  # nodes of the graph take hooks too
+        cast(Any, Tensor).grad_fn.__get__,  # nodes of the graph take hooks too
     }
 )
 TRUSTED_PLACES = ("deniable.learn.clip.", "torch.nn.modules.")
@@ -59,10 +59,10 @@ def refuse_own_backward(result: Tensor) -> None:
         if node is None or node in nodes:
             continue
         nodes.add(node)
-        if isinstance(node, BackwardCFunction) and not type(node)._forward_cls.__module__.startswith(
-            TRUSTED_PLACES
-        ):
-            raise Uncovered(OWN_BACKWARD)
+        if isinstance(node, BackwardCFunction):
+            forward_class: Any = cast(Any, type(node))._forward_cls
+            if not forward_class.__module__.startswith(TRUSTED_PLACES):
+                raise Uncovered(OWN_BACKWARD)
         stack += [following for following, _ in node.next_functions]
 
 
