@@ -471,7 +471,26 @@ def of_code() -> list[Measure]:
         Measure("conditional expressions per thousand lines", choices(house), 9),
         Measure("comments per thousand lines", round(1000 * comments / total, 1), 25, at_least=True),
         _of_places("locals that are a lone participle or pronoun", lone_locals(house)),
+        operation_mentions(),
     ]
+
+
+def operation_mentions() -> Measure:
+    """Names of scalar functions that stand as strings in sql/ outside of their records, by file."""
+    from deniable.sql.functions import OPS
+
+    counts = {
+        module.name: sum(
+            isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in OPS
+            for node in ast.walk(module.tree)
+        )
+        for module in of_packages(source(), ("sql",))
+        if not module.name.startswith("deniable.sql.functions")
+    }
+    places = [f"{count:>4} {name}" for name, count in sorted(counts.items(), key=lambda c: -c[1]) if count]
+    return Measure(
+        "operations named as strings outside sql/functions/", sum(counts.values()), 100, places=places
+    )
 
 
 def _of_places(name: str, places: list[str]) -> Measure:

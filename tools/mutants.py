@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,16 +75,20 @@ def copy_tree(folder: Path) -> Path:
 def is_noticed(mutant: Mutant, tree: Path) -> bool:
     """Whether one of the tests fails on a tree in which the guard is out. The tree is mended afterwards."""
     path = tree / PACKAGE / mutant.file
-    before = path.read_bytes()
+    before, stat = path.read_bytes(), path.stat()
     mutant.put_out(tree)
+    # Compiled files are kept from mutant to mutant, and told by date and size: so each has a date of its own.
+    date = zlib.crc32(f"{mutant.what} {mutant.old} {mutant.new}".encode())
+    os.utime(path, (date, date))
     try:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant.tests]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-        environment |= {"PYTHONPATH": f"{tree / 'src'}{os.pathsep}{tree}", "PYTHONDONTWRITEBYTECODE": "1"}
+        environment |= {"PYTHONPATH": f"{tree / 'src'}{os.pathsep}{tree}", "PYTHONDONTWRITEBYTECODE": ""}
         run = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
         return run.returncode == FAILED and "FAILED" in run.stdout
     finally:
         path.write_bytes(before)
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 
 
 def try_all(mutants: list[Mutant]) -> Iterator[tuple[Mutant, bool]]:

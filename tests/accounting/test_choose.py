@@ -13,11 +13,14 @@ from deniable.guarantee import Bound
 from deniable.loss import (
     SHUFFLED,
     WITHOUT_REPLACEMENT,
+    Allocated,
     Approximate,
     BoundedRange,
+    CappedSample,
     Composed,
     DiscreteGaussianNoise,
     DiscreteLaplaceNoise,
+    DrawnSample,
     GaussianNoise,
     LaplaceNoise,
     Loss,
@@ -145,3 +148,38 @@ def test_a_delta_that_is_none_is_refused(value: float) -> None:
 def test_an_epsilon_that_is_none_is_refused(value: float) -> None:
     with pytest.raises(InvalidParameter, match="Expected epsilon="):
         accounting.delta(Pure(1), value)
+
+
+GROUPED = [
+    CappedSample(0.01, 200, 10_000, GaussianNoise(1)) * 100,
+    DrawnSample(100, 10_000, GaussianNoise(2)) * 10,
+    Allocated(50, GaussianNoise(2)) * 3,
+]
+
+
+@pytest.mark.parametrize("loss", GROUPED, ids=str)
+def test_a_group_of_capped_drawn_or_allocated_lots_has_an_epsilon_by_a_chain_of_neighbours(
+    loss: Loss,
+) -> None:
+    single = epsilon(loss, 1e-5)
+    before = single.upper
+    for size in (2, 3):
+        group = epsilon(loss.grouped(size), 1e-5)
+        assert group.method == "group"
+        # Never below k times one unit's own ε at δ, since each neighbour has a smaller share of δ.
+        assert size * single.upper < group.upper < math.inf
+        assert group.upper > before
+        before = group.upper
+        # The chain at this ε, written out: k neighbours, each at an even part of it.
+        each = group.upper / size
+        chain = delta(loss, each).upper * sum(math.exp(i * each) for i in range(size))
+        assert chain <= 1e-5 * (1 + 1e-2)
+        assert delta(loss.grouped(size), group.upper).upper == pytest.approx(chain, rel=1e-6)
+
+
+def test_a_group_inside_of_a_composition_is_the_group_of_it() -> None:
+    inside = Composed((GROUPED[0].grouped(2), GROUPED[2].grouped(2)))
+    outside = Composed((GROUPED[0], GROUPED[2])).grouped(2)
+    assert epsilon(inside, 1e-5).upper == epsilon(outside, 1e-5).upper
+    # Groups of two sizes are no group of the whole: then every part is split off by itself.
+    assert epsilon(Composed((GROUPED[0].grouped(2), GROUPED[2].grouped(3))), 1e-5).method == "split"

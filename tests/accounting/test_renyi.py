@@ -131,7 +131,6 @@ def test_a_long_lattice_is_bounded_from_above_by_its_cells_and_by_smooth_noise()
         assert np.all(bound <= exact * (1 + relative))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.floats(0.3, 50), st.integers(1, 60), st.floats(1.01, 60))
 def test_smooth_noise_dominates_integer_noise(scale: float, shift: int, order: float) -> None:
     bound = leaves.laplace(leaves.smooth_epsilon(Fraction(repr(scale)), shift), np.array([order]))[0]
@@ -270,7 +269,6 @@ def test_a_sample_of_an_asymmetric_pair_bounds_both_directions(rate: float) -> N
             assert both(mixed(rate, p, q), q, order) <= divergence(BoundedRange(2).sampled(rate), order)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.floats(0.01, 0.99), st.floats(0.01, 0.99), st.floats(0.01, 0.95), st.floats(1.01, 30))
 def test_the_reverse_direction_is_covered_for_any_pair(x: float, y: float, rate: float, order: float) -> None:
     p, q = [mp.mpf(x), 1 - mp.mpf(x)], [mp.mpf(y), 1 - mp.mpf(y)]

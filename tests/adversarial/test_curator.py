@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deniable.accounting import renyi
@@ -153,7 +153,6 @@ NAMES = st.sampled_from(
 )
 
 
-@settings(max_examples=60)
 @given(
     accounts=st.lists(st.tuples(NAMES, st.none() | NAMES), max_size=5),
     account=st.none() | NAMES,

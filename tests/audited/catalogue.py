@@ -503,7 +503,8 @@ OTHERS = [
 
 def coined(noise: Any) -> FedAvg:
     """One round whose clients add their update by a coin that they tell nobody, their noise always."""
-    return replace(federated(noise), unit=SILENT)
+    run = federated(noise)
+    return replace(run, privacy=replace(run.privacy, unit=SILENT))
 
 
 COINED = [

@@ -45,7 +45,7 @@ def answer(**changes: object) -> Answer:
         {"days": (0.0, 60.0)},
     )
     release = Release(result, LOSS, Unit.row(), None, "7:" + "0f" * 32, True)
-    made = Answer.of(release, epsilon=0.5, delta=1e-8)
+    made = Answer.from_release(release, epsilon=0.5, delta=1e-8)
     return Answer(**{**made.__dict__, **changes})
 
 
@@ -68,7 +68,7 @@ def test_every_number_has_its_interval_beside_it_in_every_format() -> None:
 def test_a_column_that_is_called_like_an_interval_keeps_its_name() -> None:
     table = pa.table({"n_low": ["a"], "n": [5]})
     result = Result(table, {"n": [4.0]}, {"n": [6.0]}, 0.95, {})
-    made = Answer.of(Release(result, LOSS, Unit.row()), epsilon=1, delta=0)
+    made = Answer.from_release(Release(result, LOSS, Unit.row()), epsilon=1, delta=0)
     assert made.table.column_names == ["n_low", "n", "n_low_", "n_high"]
     assert made.table.column("n_low").to_pylist() == ["a"]
 
@@ -107,7 +107,7 @@ def test_a_terminal_and_a_notebook_show_the_same_cells() -> None:
 def test_a_released_key_can_neither_write_html_nor_move_the_cursor() -> None:
     hostile = pa.table({"k": ["<script>alert(1)</script>", "a\x1b[2Jb\nc"], "n": [1, 2]})
     result = Result(hostile, {"n": [0.0, 1.0]}, {"n": [2.0, 3.0]}, 0.95, {})
-    made = Answer.of(Release(result, LOSS, Unit.row()), epsilon=1, delta=0)
+    made = Answer.from_release(Release(result, LOSS, Unit.row()), epsilon=1, delta=0)
     assert "<script>" not in made._repr_html_()
     assert "\x1b" not in str(made)
     assert len(str(made).splitlines()) == 2 + 2 + 2 + len(made.notes)
@@ -116,7 +116,7 @@ def test_a_released_key_can_neither_write_html_nor_move_the_cursor() -> None:
 def test_it_is_kept_and_read_again_bit_for_bit() -> None:
     table = pa.table({"day": [date(2024, 3, 1), None], "n": [1, -2], "x": [0.1, math.nan]})
     result = Result(table, {"n": [0.0, -3.0]}, {"n": [2.0, math.inf]}, 0.9, {"x": (0.0, 1.0)})
-    made = Answer.of(
+    made = Answer.from_release(
         Release(result, LOSS, Unit.column("p", max_rows=3), None, "7:ab"), epsilon=0.1, delta=1e-9
     )
     kept = Kept.of("key", "7:ab", LOSS, None, True, made.to_text())
@@ -142,7 +142,7 @@ def test_it_is_sent_and_read_again_with_all_that_is_said_of_it() -> None:
         left_out,
         Bounding(4, 16, 9, 3),
     )
-    made = Answer.of(
+    made = Answer.from_release(
         Release(result, LOSS, Unit.column("p", max_rows=3), None, "7:ab", False), epsilon=0.1, delta=1e-9
     )
     made = replace(made, computed=("x",), remarks=("Read this.",), again=True)
@@ -204,7 +204,7 @@ def test_the_picture_has_a_bar_and_an_error_bar_for_each_row(tmp_path: Path) -> 
 def test_an_unbounded_interval_is_drawn_as_a_hollow_bar() -> None:
     table = pa.table({"k": ["a", "b"], "m": [1.0, 2.0]})
     result = Result(table, {"m": [0.5, -math.inf]}, {"m": [1.5, math.inf]}, 0.95, {})
-    (plane,) = Answer.of(Release(result, LOSS, Unit.row()), epsilon=1, delta=0).plot().axes
+    (plane,) = Answer.from_release(Release(result, LOSS, Unit.row()), epsilon=1, delta=0).plot().axes
     assert [bar.get_fill() for bar in plane.patches] == [True, False]
 
 

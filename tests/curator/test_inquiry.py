@@ -93,6 +93,19 @@ def test_what_others_paid_for_is_refused_before_it_is_charged(
     assert ada.account.spent().epsilon == pytest.approx(0.5, rel=1e-6)
 
 
+def test_what_the_planner_refuses_is_refused_before_anything_is_written(
+    hospital: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise InvalidQuery("It is not planned.")
+
+    curator = hospital()
+    monkeypatch.setattr(quote, "plan", refuse)
+    monkeypatch.setattr(curator._desk, "begin", lambda: pytest.fail("It was written."))
+    with pytest.raises(InvalidQuery, match="not planned"):
+        curator.sql(COUNT, epsilon=0.5)
+
+
 def test_texts_are_remembered_up_to_a_number(hospital: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk, "MOST_TEXTS", 2)
     texts: list[str] = []

@@ -248,7 +248,8 @@ def test_weights_by_size_are_clipped_all_the_same() -> None:
         def denominator(self, rate: float, clients: int) -> float:
             return 1.0
 
-    run = replace(federated(Central(0.001)), weights=BySize())  # type: ignore[arg-type]
+    run = federated(Central(0.001))
+    run = replace(run, privacy=replace(run.privacy, weights=BySize()))  # type: ignore[arg-type]
     assert 0.9 < weight(run, people(0.0, 9.0), SeededRandom(1)) < 1.1
 
 

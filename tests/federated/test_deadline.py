@@ -276,7 +276,7 @@ def test_a_device_that_adds_noise_needs_a_memory_and_limits(noise: OnClient | Sh
             "agreement": agreed(run, {0: signer.public_key().public_bytes_raw()} | roster),
         }
     memory = None if missing == "memory" else new_memory()
-    with pytest.raises(InvalidParameter, match=f"{missing}=") as refusal:
+    with pytest.raises(InvalidParameter, match=rf"\b{missing.removeprefix('local_')}=") as refusal:
         Device(run, 0, *rows(10), memory=memory, **terms)  # type: ignore[arg-type]
     assert str(refusal.value).count("=") == 1  # and nothing that is there
 

@@ -16,10 +16,38 @@ from tools.site import faults, mathml
 pytestmark = pytest.mark.xdist_group("site")
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+WITHOUT_SOURCE = f"""
+INHERIT: {ROOT}/mkdocs.yml
+docs_dir: {ROOT}/docs
+hooks: [{ROOT}/tools/site.py]
+plugins:
+  - offline
+  - mkdocstrings:
+      handlers:
+        python:
+          paths: [{ROOT}/src]
+          options:
+            show_source: false
+            docstring_style: null
+            extensions: [{ROOT}/tools/docstrings.py]
+            filters: ["!^_"]
+            heading_level: 2
+"""
+"""The site but for the coloured source of every function, which takes most of the time, and the index of its words."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[WITHOUT_SOURCE, pytest.param(None, marks=pytest.mark.soak)],
+    ids=["without source", "as it is"],
+)
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    if request.param is not None:
+        settings = tmp_path_factory.mktemp("settings") / "mkdocs.yml"
+        settings.write_text(request.param, encoding="utf-8")
+        command += ["--config-file", str(settings)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "DENIABLE_REPOSITORY": ""}
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment, check=False)
     assert built.returncode == 0, built.stdout + built.stderr

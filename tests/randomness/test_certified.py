@@ -27,7 +27,6 @@ def true_exp(gamma: Fraction, bits: int) -> mpmath.mpf:
     return mpmath.exp(-mpmath.mpf(gamma.numerator) / gamma.denominator) * mpmath.mpf(2) ** bits
 
 
-@settings(max_examples=300, deadline=None)
 @given(gamma=GAMMAS, bits=st.integers(1, 700))
 def test_the_bracket_of_exp_holds_the_true_value_and_is_narrow(gamma: Fraction, bits: int) -> None:
     low, high = exp_bounds(gamma, bits)

@@ -3,7 +3,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -66,7 +66,6 @@ def limits(gamma: Fraction) -> mpmath.mpf:
     return (1 - mpmath.exp(-mpmath.mpf(gamma.numerator) / gamma.denominator)) * mpmath.mpf(2) ** 96
 
 
-@settings(max_examples=400, deadline=None)
 @given(
     scale=st.sampled_from(
         [Fraction(9), Fraction(1000, 3), Fraction(10**6), Fraction(2**40, 3), Fraction(2**60)]
@@ -128,7 +127,6 @@ def test_the_polynomial_stays_within_its_margin() -> None:
     assert worst < 2.0**-32 - 2.0**-46
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.fractions(9, 2**60, max_denominator=10**9), st.booleans(), st.integers(0, 400), st.fractions(0, 1))
 def test_gamma_in_doubles_is_within_its_stated_error(
     scale: Fraction, quadratic: bool, block: int, share

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deniable.sql.dialects import DUCKDB
-from deniable.sql.intervals import EVERYTHING, Interval, interval, physical
+from deniable.sql.intervals import EVERYTHING, Interval, physical
+from deniable.sql.ranges import interval
 from deniable.sql.tree import Call, Column, Expr, Literal
 from deniable.sql.types import FLOAT, INTEGER, NUMBERS
 from deniable.sql.write import relations

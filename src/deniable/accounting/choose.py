@@ -15,6 +15,7 @@ from deniable.accounting import numerical, renyi
 from deniable.accounting.methods import amplify, gaussian, moments, pure, shuffle, strong, zcdp
 from deniable.accounting.methods.attained import reach
 from deniable.accounting.methods.gaussian import squared_mu
+from deniable.accounting.methods.pure import group_pair
 from deniable.accounting.methods.relations import rewrite_silenced
 from deniable.accounting.methods.sampling import refuse_shuffled
 from deniable.accounting.methods.steps import any_pair
@@ -22,17 +23,19 @@ from deniable.accounting.numerical import classes
 from deniable.accounting.numerical.lattice.search import delta_bounds
 from deniable.accounting.numerical.terms import cases, flatten, lower_cases
 from deniable.accounting.refusals import guard
-from deniable.accounting.rounding import floor_float
+from deniable.accounting.rounding import ceil_float, floor_float
 from deniable.errors import DeniableError, InvalidParameter, Unaccountable
 from deniable.guarantee import NONE_KNOWN, Bound
 from deniable.loss import (
     Approximate,
     BoundedRange,
     Composed,
+    Grouped,
     Loss,
     Repeated,
     Selected,
     Shuffled,
+    exact,
 )
 
 Method = Callable[[Loss, float], float]
@@ -59,6 +62,9 @@ METHODS: dict[str, Method] = {
 TIGHT = 2e-3
 """A relative gap below which only what is exact can better the numerical bracket."""
 TIGHT_DELTA = 2e-2
+MOST_LINKS = 40
+"""Shares of δ that are tried for a group."""
+SMALLEST = 1e-290
 SHORT = 20_000
 """Outcomes of randomized response that are listed in no more time than a numerical composition takes."""
 
@@ -78,6 +84,8 @@ def epsilon(loss: Loss, delta: float, *, method: str | None = None) -> Bound:
         return _pure(loss)
     bound, refusal = _attempt(numerical.epsilon, loss, delta)
     upper, name = min(_uppers(loss, delta, bound))
+    if bound is None:
+        upper, name = min((upper, name), (_or_infinite(_chain, loss, delta), "group"))
     if math.isinf(upper) and refusal is not None:
         raise refusal
     if bound is None:
@@ -101,6 +109,8 @@ def delta(loss: Loss, epsilon: float, *, method: str | None = None) -> Bound:
             optimum = strong.optimal_delta(loss, epsilon)
         return _bracket(bound.lower, *min((bound.upper, bound.method), (optimum, "optimal")))
     upper, name = _least_delta(loss, epsilon)
+    if bound is None:
+        upper, name = min((upper, name), (_chain_delta(loss, epsilon), "group"))
     if bound is not None:
         return _bracket(bound.lower, *min((bound.upper, bound.method), (upper, name)))
     if upper >= 1 and refusal is not None:
@@ -240,6 +250,55 @@ def _split(loss: Loss, delta: float) -> float:
     share = delta / (2 * len(hard))
     pieces = [Approximate(epsilon(part, share).upper, share) if part in hard else part for part in parts]
     return numerical.epsilon(Composed(tuple(pieces)), delta).upper
+
+
+def _chain(loss: Loss, delta: float) -> float:
+    """A group, by all that is known of one unit: a chain of neighbours (Vadhan 2017, Lemma 2.2), each of which
+    sees the whole run at a share of δ. Every share that keeps to δ is valid; the largest is looked for."""
+    size, single = _one_of_group(loss)
+    target = exact(delta)
+    share, before = delta / size, None
+    for _ in range(MOST_LINKS):
+        pair = exact(epsilon(single, share).upper), exact(share)
+        upper, total = group_pair(size, pair)
+        if total <= target:
+            return ceil_float(upper)
+        excess = math.log(total / target)
+        slope = 1.0
+        if before is not None:
+            # How much a smaller share helps: less than itself, since ε grows meanwhile.
+            slope = min(1.0, max(0.05, (before[1] - excess) / math.log(before[0] / share)))
+        before = share, excess
+        share *= math.exp(-(excess + 1e-3) / slope)
+        if share < SMALLEST:
+            break
+    raise Unaccountable(f"No chain of neighbours bounds {loss} at δ = {delta:g}.")
+
+
+def _chain_delta(loss: Loss, epsilon: float) -> float:
+    """The same for δ at an ε: each neighbour has its part of ε. 1 where there is no group."""
+    try:
+        size, single = _one_of_group(loss)
+        each = exact(epsilon) / size
+        return ceil_float(group_pair(size, (each, exact(delta(single, floor_float(each)).upper)))[1])
+    except Unaccountable:
+        return 1.0
+
+
+def _one_of_group(loss: Loss) -> tuple[int, Loss]:
+    """The size of the group that a loss is stated for, and the same loss for one unit. Parts of a composition
+    are about the same group, so theirs must be of one size."""
+    match loss:
+        case Grouped(size, of):
+            return size, of
+        case Repeated(times, of):
+            size, single = _one_of_group(of)
+            return size, Repeated(times, single)
+        case Composed(parts):
+            pairs = [_one_of_group(part) for part in parts]
+            if len({size for size, _ in pairs}) == 1:
+                return pairs[0][0], Composed(tuple(single for _, single in pairs))
+    raise Unaccountable(f"{loss} is not stated for one group.")
 
 
 def _has_pair(loss: Loss) -> bool:

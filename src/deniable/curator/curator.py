@@ -51,7 +51,7 @@ class Curator(Original):
 
     def __init__(self, desk: Desk, ledger: Ledger) -> None:
         self._desk = desk
-        self._owned: list[Any] = []
+        self._resources: list[Any] = []
         self._proposal: accounts.OpeningProposal | None = None
         self._unbound: accounts.DataSetTerms | None = None
         self.schema = desk.schema
@@ -111,19 +111,19 @@ class Curator(Original):
         rounds response times up to whole steps of so many seconds. `memory`, `seconds` and `threads` limit
         the engine. `on_failure` tells the owner, and nobody else, why an engine failed."""
         _check_terms(unit, limit)
-        data = DataSet.of(source, name, _schema(schema), account)
+        data = DataSet.describe(source, name, _schema(schema), account)
         if analyst is not None:
             names.name(analyst, "an analyst")
         resources: list[Any] = []
         try:
-            place = LedgerPlace.of(data, ledger, limit, analyst, on_failure)
-            resources += place.owned
+            place = LedgerPlace.find(data, ledger, limit, analyst, on_failure)
+            resources += place.own_ledgers
             terms = place.terms(data, unit, limit, analyst, purpose)
             full_schema = declared(data.schema, terms.unit, bounds or {}, keys or {}, version)
             engine = open_engine(data.sources, full_schema, memory=memory, seconds=seconds, threads=threads)
             resources.append(engine)
             payment = accounts.payment(place, terms, unit, on_failure)
-            resources += payment.owned
+            resources += payment.resources
             places = tuple(str(path.resolve()) for path in terms.paths)
             accounts.note_version(payment.account, full_schema, version)
             desk = Desk(engine, full_schema, payment.account, floor=floor, rng=rng, places=places)
@@ -135,11 +135,11 @@ class Curator(Original):
             raise
 
     @classmethod
-    def _make_paid(cls, desk: Desk, paid: Payment, owned: list[Any]) -> Curator:
-        curator = cls(desk, paid.ledger)
-        curator._owned, curator._proposal, curator._unbound = owned, paid.proposal, paid.unbound
-        if paid.proposal is not None:
-            paid.account.propose(curator._begin)
+    def _make_paid(cls, desk: Desk, payment: Payment, resources: list[Any]) -> Curator:
+        curator = cls(desk, payment.ledger)
+        curator._resources, curator._proposal, curator._unbound = resources, payment.proposal, payment.unbound
+        if payment.proposal is not None:
+            payment.account.propose(curator._begin)
         return curator
 
     # -------------------------------------------------------------------------------------------- asking
@@ -248,14 +248,14 @@ class Curator(Original):
         root = self.account.root
         self.ledger.create(part, limit=limit, parent=root)
         account = self.ledger.account(part, analyst=analyst).same_data_as(self.account)
-        return Curator(self._desk.paid_by(account), self.ledger)
+        return Curator(self._desk.charge_to(account), self.ledger)
 
     def as_analyst(self, analyst: str) -> Curator:
         """The same data for an analyst who has a limit of her own already: what `share` made, found again."""
         root = self.account.root
         own = self.ledger.account(names.part(root, analyst))
         account = accounts.part_of(self.ledger, own, root, analyst).same_data_as(self.account)
-        return Curator(self._desk.paid_by(account), self.ledger)
+        return Curator(self._desk.charge_to(account), self.ledger)
 
     # -------------------------------------------------------------------------------------------- the owner
 
@@ -290,7 +290,7 @@ class Curator(Original):
 
     def close(self) -> None:
         """Let go of the data and the ledger."""
-        _close(self._owned)
+        _close(self._resources)
 
     def __enter__(self) -> Self:
         return self

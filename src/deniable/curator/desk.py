@@ -62,7 +62,7 @@ class Desk:
     def check_home(self) -> None:
         self._home.check("This curator", WAY_OUT)
 
-    def paid_by(self, account: Account) -> Desk:
+    def charge_to(self, account: Account) -> Desk:
         """The same data, paid for by another account."""
         return Desk(
             self.engine,

@@ -75,7 +75,7 @@ class Inquiry(Original):
             more = account.times(quote.loss, delta=quote.charge_delta)
             advice = advise_account(account, self._question, quote.terms)
         refusal = None if free else would.refusal
-        errors, confidence, fits = quote.expected(), quote.terms.confidence, would.fits or free
+        errors, confidence, fits = quote.expect_errors(), quote.terms.confidence, would.fits or free
         shares, cost = (*quote.shares(), *advice), (quote.epsilon, quote.delta)
         return Preview(*cost, errors, confidence, fits, free, would.left, refusal, more, shares)
 
@@ -160,7 +160,7 @@ class Inquiry(Original):
             outcome = partial(self._give, quote, view, paid_text, pace.seconds, stop)
         except Exception as error:  # it is raised again, as it is, when its time has come
             outcome = partial(_raise, error)
-        pace.worked()
+        pace.end_work()
         return Reply(pace, outcome, partial(self._leave, stop))
 
     def _pay(self, quote: Quote, view: LedgerView, stop: Stop, pace: Pace) -> PaidText:
@@ -176,15 +176,13 @@ class Inquiry(Original):
 
     def _charge(self, quote: Quote, stop: Stop) -> Release[ReleasedText]:
         desk = self._desk
+        # Planned and priced before anything is written: a refusal leaves no trace.
+        mechanism, delta = Stoppable(quote.mechanism, stop, quote.loss), quote.charge_delta
+        words = _cut(self._question.text)
         with stop.turn(desk.turn):
             desk.begin()
             return desk.account.run(
-                Stoppable(quote.mechanism, stop, quote.loss),
-                desk.engine,
-                rng=desk.rng,
-                delta=quote.charge_delta,
-                description=_cut(self._question.text),
-                fair=(Stopped,),
+                mechanism, desk.engine, rng=desk.rng, delta=delta, description=words, fair=(Stopped,)
             )
 
     def _read(self, quote: Quote, view: LedgerView) -> PaidText:

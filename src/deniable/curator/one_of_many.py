@@ -56,7 +56,7 @@ def noise_by_counts(limits: Filter, total: Budget) -> float:
     return math.sqrt(share_of(limits, total)[1] / _admit_rho(Filter.gaussians(total)))
 
 
-def one_of(
+def plan_one_of(
     queries: tuple[Query, ...], unit: Unit, terms: Terms, many: int, rules: Filter, rho: Fraction
 ) -> tuple[tuple[Plan, ...], Loss, Terms]:
     """The plans of a text that is one of `many` under `rules`, their loss, and the terms they were made

@@ -15,7 +15,7 @@ from deniable.accounting.filters import above
 from deniable.accounting.filters.charges import Price
 from deniable.curator.answers.kept import KeptText
 from deniable.curator.desk import Desk
-from deniable.curator.one_of_many import check_of, one_of, share_of, total_of
+from deniable.curator.one_of_many import check_of, plan_one_of, share_of, total_of
 from deniable.curator.question import Question
 from deniable.errors import InvalidQuery
 from deniable.guarantee import query_delta
@@ -47,18 +47,18 @@ class Quote:
     make_plans: Callable[[], Planned]
 
     @cached_property
-    def _planned(self) -> Planned:
+    def _plans_and_loss(self) -> Planned:
         return self.make_plans()
 
     @property
     def plans(self) -> tuple[Plan, ...]:
         """The plans of the blocks, made from metadata alone: what is refused here is refused whatever the
         data."""
-        return self._planned[0]
+        return self._plans_and_loss[0]
 
     @property
     def loss(self) -> Loss:
-        return self._planned[1]
+        return self._plans_and_loss[1]
 
     @property
     def mechanism(self) -> Blocks:
@@ -92,7 +92,7 @@ class Quote:
         """The key of the answer itself, where nothing is said over the release."""
         return self.keys[-1]
 
-    def expected(self) -> dict[str, str]:
+    def expect_errors(self) -> dict[str, str]:
         """For each number of the answer how far it may be off."""
         errors = [_word_errors(each, self.terms.confidence) for each in self.plans]
         if self.after is None:
@@ -178,7 +178,7 @@ def _share_quote(
     share_terms = text_terms | {"epsilon": budget.epsilon, "delta": query_delta(budget.delta)}
     terms = question.plan_terms(share_terms)
     rules, rho = share_of(account.standing().filter, total)
-    plans, loss, own_terms = one_of(split.blocks, account.unit, terms, many, rules, rho)
+    plans, loss, own_terms = plan_one_of(split.blocks, account.unit, terms, many, rules, rho)
     keys = make_keys(desk, split, own_terms)
     return Quote(desk, split, own_terms, check_after(split, run), keys, lambda: (plans, loss))
 
@@ -197,10 +197,10 @@ def state_terms(split: SplitQuery, question: Question) -> dict[str, Any]:
             "The text says its ε, and beside it within= is said. No data was read and nothing was "
             "charged. Say one of them."
         )
-    return {name: _as_typed(value) for name, value in split.stated.items()}
+    return {name: _shorten_number(value) for name, value in split.stated.items()}
 
 
-def _as_typed(value: Fraction | int) -> Number:
+def _shorten_number(value: Fraction | int) -> Number:
     """A number as it would be typed beside the text, so that both are one question."""
     if isinstance(value, Fraction) and exact(float(value)) == value:
         return float(value)

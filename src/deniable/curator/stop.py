@@ -205,7 +205,7 @@ class Pace:
         # Within the last of these steps: the rest of it is waited for in any case.
         self._least = seconds - self._floor / 2
 
-    def worked(self) -> None:
+    def end_work(self) -> None:
         """The work has ended; from now on there is only waiting."""
         self._worked = self._time_passed
 
@@ -228,7 +228,7 @@ class Pace:
 
     def wait(self) -> None:
         """Sleep to the end."""
-        self.worked()
+        self.end_work()
         before: float | None = None
         while (end := self.end) != before:
             before = end

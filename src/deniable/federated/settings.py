@@ -59,11 +59,15 @@ class ClientPrivacy:
             raise InvalidParameter(
                 f"Expected noise=Central(…), OnClient(…), Shared(…) or Correlated(…), got {self.noise!r}."
             )
-        if self.unit is None:
-            unit = Unit.client() if isinstance(self.noise, Central) else Unit.client(zero_out=True)
-            object.__setattr__(self, "unit", unit)
+        object.__setattr__(self, "unit", _protected(self.unit, self.noise))
         if checks.unit(self.unit).kind is not UnitKind.CLIENT:
             raise InvalidParameter(f"Expected a unit of one client, got {self.unit}. Nothing was charged.")
+
+
+def _protected(unit: Unit | None, noise: AnyPlacement) -> Unit:
+    if unit is not None:
+        return unit
+    return Unit.client() if isinstance(noise, Central) else Unit.client(zero_out=True)
 
 
 @dataclass(frozen=True)

@@ -175,7 +175,7 @@ class PlainMedian:
 
 
 @dataclass(frozen=True)
-class MisprintedGaussian(ABC):
+class _MisprintedGaussian(ABC):
     """`Gaussian` noise whose σ is read from a formula that somebody printed wrongly. The loss states that σ,
     not what the formula is said to give."""
 
@@ -210,7 +210,7 @@ class MisprintedGaussian(ABC):
 
 
 @dataclass(frozen=True)
-class RootlessGaussian(MisprintedGaussian):
+class RootlessGaussian(_MisprintedGaussian):
     """σ = ln(1.25/δ)·Δ/ε, as printed in some lecture notes: the root and the 2 of √(2·ln(1.25/δ)) are lost.
 
     Guarantee: that of its σ, which the loss states. At δ = 1e-5 it is 2.4 times the noise of the classical
@@ -229,7 +229,7 @@ class RootlessGaussian(MisprintedGaussian):
 
 
 @dataclass(frozen=True)
-class MisplacedGaussian(MisprintedGaussian):
+class MisplacedGaussian(_MisprintedGaussian):
     """σ = √(2·ln(1.25)/δ)·Δ/ε, as printed in some lecture notes: δ has slipped out of the logarithm.
 
     Guarantee: that of its σ, which the loss states. At δ = 1e-5 it is 44 times the noise of the classical

@@ -52,10 +52,10 @@ class Pending:
         curator: Curator,
         question: Question,
         *,
-        asked: str,
+        question_id: str,
         body: str,
-        once: Callable[[], str],
-        told: Callable[[], None],
+        make_key: Callable[[], str],
+        note_lost: Callable[[], None],
         purses: Purses,
         purse: Purse | None,
         turns: Turns,
@@ -64,8 +64,8 @@ class Pending:
         self._account = curator.account.name
         self._ledger = curator.ledger
         self._key = ""
-        self._asked, self._body = asked, body
-        self._once, self._told = once, told
+        self._question_id, self._body = question_id, body
+        self._make_key, self._note_lost = make_key, note_lost
         self._purses, self._purse = purses, purse
         self._turns = turns
         self._hold: Hold | None = None
@@ -73,18 +73,18 @@ class Pending:
 
     def enter(self, *, wait: bool = False) -> bool:
         """Take the turn of this question; False where somebody has it, and one should try again."""
-        return self._turns.take(self._asked, wait=wait)
+        return self._turns.take(self._question_id, wait=wait)
 
     def begin(self) -> Answer | None:
         """Charge and run. The answer, where nothing is to be waited for."""
         try:
             if self._purses.capped:
                 self._hold = self._purses.take(self._inquiry.preview(), self._account, self._purse)
-            self._key = self._once()
+            self._key = self._make_key()
             with paid_once(self._key, self._body):
                 self._reply = self._inquiry.reply()
         except BaseException:  # it goes on as it is; the turn is given back whoever or whatever ended it
-            self._turns.give(self._asked)
+            self._turns.give(self._question_id)
             raise
         if self.rest <= 0:
             return self.finish()
@@ -106,10 +106,10 @@ class Pending:
             if self._hold is not None and not isinstance(error, CHARGED):
                 self._hold.put_back()
             if isinstance(error, AlreadyPaid):
-                self._told()
+                self._note_lost()
             raise
         finally:
-            self._turns.give(self._asked)
+            self._turns.give(self._question_id)
 
     def _given(self, reply: Reply) -> Answer:
         """A request that was paid, by whatever is now the last of the budget, is told as paid, and not as

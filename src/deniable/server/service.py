@@ -277,22 +277,22 @@ class Service(Original):
         self.throttle.hit("requests", caller.name)
         question_id = _digest("question", curator.account.name, curator.schema.version, question.digest)
 
-        def once() -> str:
+        def make_key() -> str:
             if key is not None:
                 return _digest("key", caller.name, key)
             return _digest(question_id, str(self._lost.times(question_id)))
 
-        def told() -> None:
+        def note_lost() -> None:
             if key is None:
                 self._lost.add(question_id)
 
         return Pending(
             curator,
             question,
-            asked=question_id,
+            question_id=question_id,
             body=_digest("body", name, question.digest),
-            once=once,
-            told=told,
+            make_key=make_key,
+            note_lost=note_lost,
             purses=self._purses,
             purse=purse,
             turns=self._turns,
@@ -322,8 +322,8 @@ class Service(Original):
 
     @contextmanager
     def _hide_missing(self) -> Iterator[None]:
-        """An account that is not there is told as a data set that nobody granted; a ledger that cannot be read
-        is told as that."""
+        """An account that is not there is told as a data set that nobody granted; a ledger that cannot be
+        read is told as that."""
         try:
             yield
         except LedgerError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from fractions import Fraction
+from typing import Any
 
 LARGEST = sys.float_info.max
 
@@ -34,3 +35,19 @@ def root(x: Fraction) -> Fraction:
     """
     half = (x.numerator.bit_length() - x.denominator.bit_length()) // 2
     return Fraction(math.sqrt(x / Fraction(4) ** half)) * Fraction(2) ** half
+
+
+def half_up(x: Fraction, digits: Fraction = Fraction(0)) -> Fraction:
+    """Rounded to these decimal places, halves away from zero."""
+    scale = Fraction(10) ** max(-30, min(30, int(digits)))
+    size = Fraction(math.floor(abs(x) * scale + Fraction(1, 2))) / scale
+    return size if x >= 0 else -size
+
+
+def shown_number(x: Any) -> Any:
+    """A fraction as a whole number or a float; what is no number as it is."""
+    if not isinstance(x, Fraction):
+        return x
+    if x.denominator == 1:
+        return int(x)
+    return held(x)

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from deniable.sql.functions import FUNCTIONS
+from deniable.sql.functions.conditions import not_missing
+from deniable.sql.functions.function import Connective
 from deniable.sql.schema.declare import Schema
 from deniable.sql.tree import (
     Aggregate,
@@ -19,7 +22,6 @@ from deniable.sql.tree import (
     Filter,
     Join,
     JoinKind,
-    Kind,
     Listed,
     Literal,
     PerUnit,
@@ -34,10 +36,6 @@ from deniable.sql.tree import (
 Names = frozenset[str]
 NOTHING: Names = frozenset()
 
-_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "in", "like")
-"""Of which a NULL meets none."""
-_STRICT = ("greatest", "least", "and", "or", "not", *_COMPARISONS)
-"""NULL only where an argument is."""
 _COUNTS = (Statistic.COUNT, Statistic.COUNT_DISTINCT, Statistic.COUNT_UNITS)
 
 
@@ -108,31 +106,24 @@ def present(expr: Expr, names: Names) -> bool:
             return value is not None
         case Column(name=name):
             return name in names
-        case Call(op="is_null"):
-            return True
-        case Call(op="coalesce", args=args):
-            return any(present(arg, names) for arg in args)
-        case Call(op="case", args=args):
-            return all(present(arg, names) for arg in (*args[1:-1:2], args[-1]))
-        case Call(op="cast", args=(of,)) if of.type.kind is Kind.BOOLEAN:
-            return present(of, names)
-        case Call(op=op, args=args) if op in _STRICT:
-            return all(present(arg, names) for arg in args)
+        case Call(op=op, args=args):
+            return FUNCTIONS[op].laws.present(expr, [present(arg, names) for arg in args])
     return False
 
 
 def implied(where: Expr) -> Names:
     """The columns that are not NULL where a condition holds."""
-    match where:
-        case Call(op="and", args=args):
-            return frozenset().union(*map(implied, args))
-        case Call(op="or", args=args):
-            return frozenset.intersection(*map(implied, args))
-        case Call(op="not", args=(Call(op="is_null", args=args),)):
-            return _read(args)
-        case Call(op=op, args=args) if op in _COMPARISONS:
-            return _read(args[:1] if op == "in" else args)
-    return NOTHING
+    if not isinstance(where, Call):
+        return NOTHING
+    laws = FUNCTIONS[where.op].laws
+    if laws.connective is Connective.EVERY:
+        return frozenset().union(*map(implied, where.args))
+    if laws.connective is Connective.SOME:
+        return frozenset.intersection(*map(implied, where.args))
+    if laws.compares:
+        return _read(where.args[: laws.nulls])
+    of = not_missing(where)
+    return NOTHING if of is None else _read([of])
 
 
 def _read(args: Sequence[Expr]) -> Names:

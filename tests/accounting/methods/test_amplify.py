@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deniable.accounting import renyi
@@ -50,7 +50,6 @@ def hockey_stick(p: np.ndarray, q: np.ndarray, eps: float) -> float:
     return float(np.maximum(p - math.exp(eps) * q, 0).sum())
 
 
-@settings(max_examples=60)
 @given(st.floats(0.01, 3), st.floats(0, 0.05), st.floats(0.01, 1))
 def test_added_and_removed_records_are_covered_and_the_bound_is_reached(
     eps: float, d: float, rate: float
@@ -64,7 +63,6 @@ def test_added_and_removed_records_are_covered_and_the_bound_is_reached(
     assert hockey_stick(mixture, without, float(out)) >= float(spent) - slack
 
 
-@settings(max_examples=60)
 @given(st.floats(0.01, 3), st.floats(0, 0.05), st.floats(0.01, 1))
 def test_replaced_records_in_a_poisson_sample_are_covered(eps: float, d: float, rate: float) -> None:
     out, spent = amplify_pair(Approximate(eps, d).sampled(rate, replace=True), Fraction(eps), Fraction(d))

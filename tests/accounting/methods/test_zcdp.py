@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deniable.accounting import renyi
@@ -45,7 +45,6 @@ LEAVES = st.one_of(
 )
 
 
-@settings(max_examples=80, deadline=None)
 @given(LEAVES)
 def test_rho_bounds_every_order_and_is_nearly_reached(loss: Loss) -> None:
     slopes = renyi.curve(loss, ORDERS) / ORDERS

@@ -9,7 +9,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deniable.accounting import proportion
@@ -211,7 +211,6 @@ def test_other_norms_cost_their_reach() -> None:
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0.1, 10))
-@settings(max_examples=200, deadline=None)
 def test_a_radius_is_never_above_the_truth_and_grows_with_the_lead(
     p_a: float, p_b: float, sigma: float
 ) -> None:

@@ -260,7 +260,7 @@ class Checkpointed(nn.Module):
 
 def test_a_model_without_a_gradient_is_refused_with_the_way_out() -> None:
     x, y = torch.zeros(4, 5), torch.zeros(4, dtype=torch.long)
-    assert PerExample(Checkpointed(reentrant=False), LOSS).method(x, y) == "closed form"
+    assert PerExample(Checkpointed(reentrant=False), LOSS).method(x, y).startswith("one by one")
     with pytest.raises(InvalidParameter, match="use_reentrant=False"):
         PerExample(Checkpointed(reentrant=True), LOSS).check(x, y)
 

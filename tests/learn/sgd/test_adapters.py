@@ -195,3 +195,22 @@ def test_what_fills_whole_numbers_up_is_whole() -> None:
     with pytest.raises(InvalidParameter, match=r"Expected whole numbers in fill=0\.5"):
         rows(Hub("custom"), Padded({"ids": [0] * 4, "x": 0.0}, fill=0.5)).form(torch.float32)
     rows(Hub("custom"), Padded({"ids": [0] * 4, "x": 0.0}, fill={"ids": 0.0, "x": 0.5})).form(torch.float32)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        lambda values: pd.Series(values, dtype="Int64"),
+        lambda values: pl.Series(values),
+        lambda values: pa.chunked_array([pa.array(values)]),
+    ],
+    ids=["pandas", "polars", "arrow"],
+)
+def test_columns_that_may_have_gaps_need_an_example_whatever_they_hold(column: Callable[[Any], Any]) -> None:
+    x = np.zeros((3, 2), dtype=np.float32)
+    for values in ([0, 1, 0], [0, None, 0]):
+        for pair in ((x, column(values)), {"x": x, "y": column(values)}):
+            with pytest.raises(InvalidParameter, match="Expected example="):
+                rows(pair)
+        assert len(rows((x, column(values)), (x[0], 0))) == 3
+    assert len(rows((x, pd.Series([0, 1, 0])))) == 3

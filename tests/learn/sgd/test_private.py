@@ -486,3 +486,59 @@ def test_a_layer_of_another_class_or_compiled_in_the_loop_is_refused(
     change(net[0])
     with pytest.raises(InvalidParameter, match=word):
         training.step()
+
+
+def by_data(p: nn.Parameter) -> None:
+    p.data.sub_(p.grad)  # type: ignore[arg-type]
+
+
+def by_copy(p: nn.Parameter) -> None:
+    with torch.no_grad():
+        p.copy_(p - p.grad)  # type: ignore[operator]
+
+
+def by_one_number(p: nn.Parameter) -> None:
+    p.data.view(-1)[-1] += 1e-3
+
+
+@pytest.mark.parametrize("change", [by_data, by_copy, by_one_number])
+@pytest.mark.parametrize("steps_before", [0, 1])
+def test_weights_that_are_moved_by_hand_in_the_loop_are_refused(
+    account: Account, change: Any, steps_before: int
+) -> None:
+    net = linear(classes=3)
+    training = private(account, net=net, steps=3)
+    for _ in range(steps_before):
+        next(training.lots())
+        training.step()
+    x, y = next(training.lots())
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    nn.functional.cross_entropy(net(x), y).backward()
+    change(net.bias)  # type: ignore[arg-type]
+    with pytest.raises(InvalidQuery, match="weights were changed between two steps") as refusal:
+        training.step()
+    assert "Nothing was run" in str(refusal.value)
+    assert training.taken == steps_before
+    net.load_state_dict(before)
+    training.step()
+    training.close()
+
+
+def test_weights_that_are_loaded_before_the_first_lot_copied_or_tied_are_no_change(account: Account) -> None:
+    net = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 3))
+    net[1].weight = net[0].weight
+    training = private(account, net=net, steps=3)
+    net.load_state_dict({name: value + 1 for name, value in net.state_dict().items()})
+    mean = [p.detach().clone() for p in net.parameters()]
+    training._optimizer.register_step_post_hook(
+        lambda *_: [p.data.clamp_(-9, 9) for p in net.parameters()]  # without rows, after the noise
+    )
+    for _ in training.lots():
+        for average, p in zip(mean, net.parameters(), strict=True):
+            average.lerp_(p.detach(), 0.5)
+        training.step()
+        own = {name: value.clone() for name, value in net.state_dict().items()}
+        net.load_state_dict({name: value * 0 for name, value in own.items()})  # averages to look at,
+        net.load_state_dict(own)  # and back
+    assert training.taken == 3
+    training.close()

@@ -111,7 +111,7 @@ def test_the_block_is_the_one_that_would_have_been_made_at_once(name: str, unit:
     mine, own, theirs = planned(TEXTS[name], UNITS[unit])
     run, integers = measured(mine, engine)
     groups = integers.groups(SeededRandom(4))
-    said = kept(ReleasedRun.of(block_plan(run.plan, own), own, run, groups))
+    said = kept(ReleasedRun.from_groups(block_plan(run.plan, own), own, run, groups))
     moved = [replace(group, keys=tuple(group.keys[i] for i in own.keys)) for group in groups]
     at_once = released_block(replace(run.public, plan=block_plan(run.plan, own)), moved)
     assert run_serves(said, theirs)
@@ -132,7 +132,9 @@ def assert_same(block: ReleasedBlock, other: ReleasedBlock) -> None:
 def test_the_noise_that_was_drawn_is_kept_not_planned_again(engine: Engine) -> None:
     mine, own, _ = planned(TEXTS["two keys"], UNITS["row"])
     run, integers = measured(mine, engine)
-    said = kept(ReleasedRun.of(block_plan(run.plan, own), own, run, integers.groups(SeededRandom(4))))
+    said = kept(
+        ReleasedRun.from_groups(block_plan(run.plan, own), own, run, integers.groups(SeededRandom(4)))
+    )
     _, _, otherwise = planned(TEXTS["two keys"], UNITS["row"], epsilon=8)
     by_others = block_of_run(ReleasedRun.from_dict(said), otherwise)
     assert_same(by_others, block_of_run(ReleasedRun.from_dict(said), block_plan(mine, own)))
@@ -145,7 +147,9 @@ def test_no_integer_before_noise_is_kept(name: str, unit: str, engine: Engine) -
     """At an ε so small that the noise drawn here is never 0, nor one integer plus noise another."""
     mine, own, _ = planned(TEXTS[name], UNITS[unit], epsilon=1e-3)
     run, integers = measured(mine, engine)
-    said = kept(ReleasedRun.of(block_plan(run.plan, own), own, run, integers.groups(SeededRandom(4))))
+    said = kept(
+        ReleasedRun.from_groups(block_plan(run.plan, own), own, run, integers.groups(SeededRandom(4)))
+    )
     secrets = {abs(n) for each in integers.integers() for part in each.parts for n in part.values()}
     classes = mine.private_bounds.classes
     if classes is not None:
@@ -175,8 +179,10 @@ def test_grids_noises_and_limits_are_those_of_the_plan_or_of_released_numbers(en
     for name in ("two keys", "quantile", "rollup"):
         mine, own, _ = planned(TEXTS[name], UNITS["row"])
         run, integers = measured(mine, engine)
-        said = kept(ReleasedRun.of(block_plan(run.plan, own), own, run, integers.groups(SeededRandom(4))))
-        before = kept(ReleasedRun.of(block_plan(mine, own), own, mine.start, []))
+        said = kept(
+            ReleasedRun.from_groups(block_plan(run.plan, own), own, run, integers.groups(SeededRandom(4)))
+        )
+        before = kept(ReleasedRun.from_groups(block_plan(mine, own), own, mine.start, []))
         same = ("layout", "noises", "grids", "limit", "crowd", "bounds")
         assert {part: said[part] for part in same} == {part: before[part] for part in same}
         assert said.keys() - same == {"keys", "groups"}
@@ -204,7 +210,7 @@ def test_blocks_that_were_kept_as_tables_are_still_read(engine: Engine) -> None:
     """As the plain text's answer and its block were kept before: both in full."""
     mine, own, theirs = planned(TEXTS["two keys"], UNITS["row"])
     run, integers = measured(mine, engine)
-    released = ReleasedRun.of(block_plan(run.plan, own), own, run, integers.groups(SeededRandom(4)))
+    released = ReleasedRun.from_groups(block_plan(run.plan, own), own, run, integers.groups(SeededRandom(4)))
     block = block_of_run(released, theirs)
     content = {"format": 1, "unit": Unit.row().to_dict(), "blocks": [block.to_dict()], "confidence": 0.95}
     content |= {

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deniable.sql import functions
-from deniable.sql.answer.estimate import Cell
-from deniable.sql.answer.evaluate import OPS, Row, arranged, evaluate, written
+from deniable.sql.answer.evaluate import Row, arranged, evaluate, written
+from deniable.sql.functions.function import Cell
 from deniable.sql.tree import AggregateRef, Call, Expr, KeyRef, Kind, Literal, Order, Type
 from tests.sql.planned import BOOLEAN, FLOAT, INTEGER, TEXT
 
@@ -33,8 +33,9 @@ def number(x: float, reach: float = 1.0) -> Cell:
     return Cell(Fraction(x), x - reach, x + reach)
 
 
-def test_every_operation_on_released_numbers_is_known() -> None:
-    assert OPS == functions.POST
+def test_what_is_not_computed_from_released_numbers_is_null() -> None:
+    assert of(call("lower", Literal("A", TEXT), type_=TEXT)) == Cell(None)
+    assert of(call("sleep", A), number(1)) == Cell(None)
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ from scipy import stats
 
 from deniable.randomness import SeededRandom
 from deniable.sql.answer import forms
-from deniable.sql.answer.estimate import Cell
 from deniable.sql.answer.joint_noise import LinearForm
 from deniable.sql.answer.table import GroupReader, Released, _ends
 from deniable.sql.engines import Engine, Statement
+from deniable.sql.functions.function import Cell
 from deniable.sql.plan.noise import Noise
 from deniable.sql.plan.plan import NoisyMeasure, Plan
 from deniable.sql.plan.planner import plan

@@ -10,8 +10,9 @@ from itertools import product
 
 import pytest
 
-from deniable.sql.answer.estimate import ROUNDED_ROWS, Cell, NoisyInteger, aggregate
+from deniable.sql.answer.estimate import ROUNDED_ROWS, NoisyInteger, aggregate
 from deniable.sql.answer.evaluate import Row, evaluate
+from deniable.sql.functions.function import Cell
 from deniable.sql.plan.measures.grid import Grid, grid
 from deniable.sql.tree import AggregateRef, Call, Expr, Literal
 from deniable.sql.tree import Statistic as S

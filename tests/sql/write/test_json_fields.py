@@ -11,10 +11,10 @@ import pytest
 
 from deniable.errors import InvalidQuery
 from deniable.sql import types
+from deniable.sql.functions.json_fields import DEPTH
 from deniable.sql.read.query import check
 from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
 from deniable.sql.write import relations
-from deniable.sql.write.json_fields import DEPTH
 from deniable.units import Unit
 from tests.sql.engines.real import ENGINES, opened, rows
 

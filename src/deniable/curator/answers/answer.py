@@ -74,7 +74,7 @@ class Answer(Release[pa.Table]):
     remarks: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, release: Release[Result], *, epsilon: float, delta: float) -> Answer:
+    def from_release(cls, release: Release[Result], *, epsilon: float, delta: float) -> Answer:
         """The answer in what a plan released."""
         result = release.value
         release_fields = {f.name: getattr(release, f.name) for f in fields(Release)} | {"value": result.table}
@@ -126,7 +126,7 @@ class Answer(Release[pa.Table]):
     def _cell(self, name: str, i: int) -> str:
         value = self.value.column(name)[i].as_py()
         if name not in self.low.column_names:
-            return words.plain(value)
+            return words.write_value(value)
         return words.number(value, self.low.column(name)[i].as_py(), self.high.column(name)[i].as_py())
 
     @property
@@ -213,7 +213,9 @@ class Answer(Release[pa.Table]):
         numbers = {name: self._sides(name) for name in names}
         keys = [c for c in self.value.column_names if c not in self.numbers and c not in self.computed]
         title = f"{', '.join(names)}: {100 * self.confidence:.6g} % intervals, ε = {short_up(self.epsilon)}"
-        labels = {key: [words.plain(cell) for cell in self.value.column(key).to_pylist()] for key in keys}
+        labels = {
+            key: [words.write_value(cell) for cell in self.value.column(key).to_pylist()] for key in keys
+        }
         return answers.picture(labels, numbers, title=title, path=path)
 
     def _sides(self, name: str) -> tuple[list[Any], list[Any], list[Any]]:
@@ -295,7 +297,7 @@ class Answer(Release[pa.Table]):
         )
 
     @classmethod
-    def from_kept(cls, content: Mapping[str, Any], record: Kept, entry: str | None) -> Answer:
+    def from_record(cls, content: Mapping[str, Any], record: Kept, entry: str | None) -> Answer:
         """The answer that `to_text` wrote, as `record` of a ledger kept it, to whom paid for it by
         `entry`."""
         left_out, bounding = NOTHING, None

@@ -40,7 +40,7 @@ class PaidText:
         text: ReleasedText = release.value
         answer = None
         if text.result is not None:
-            answer = Answer.of(replace(release, value=text.result), epsilon=epsilon, delta=delta)
+            answer = Answer.from_release(replace(release, value=text.result), epsilon=epsilon, delta=delta)
         blocks = replace(release, value=text.blocks)
         return cls(blocks, confidence, epsilon, delta, own_answer=answer, run=text.run)
 
@@ -129,13 +129,14 @@ class KeptText:
     def read_blocks(self, entry: str, make_plan: Callable[[], Plan]) -> PaidText:
         """The blocks, for whom paid for them by `entry`. A run is read by the plan of its block."""
         content = self._content
-        blocks: Sequence[ReleasedBlock]
         if self.has_run:
             blocks = [block_of_run(ReleasedRun.from_dict(content["run"]), make_plan())]
         else:
             blocks = [ReleasedBlock.from_dict(block) for block in content["blocks"]]
         unit = Unit.from_dict(content["unit"])
-        release = Release(blocks, self.record.loss, unit, None, entry, self.record.private)
+        release: Release[Sequence[ReleasedBlock]] = Release(
+            blocks, self.record.loss, unit, None, entry, self.record.private
+        )
         cost = (content["confidence"], content["epsilon"], content["delta"])
         return PaidText(release, *cost, content["seconds"])
 
@@ -143,7 +144,7 @@ class KeptText:
         """The answer to the question `key`, for whom paid for it by `entry`."""
         content = self.answer_to(key)
         assert content is not None
-        answer = Answer.from_kept(content, self.record, entry)
+        answer = Answer.from_record(content, self.record, entry)
         release: Release[Sequence[ReleasedBlock]] = Release(
             (), answer.loss, answer.unit, None, entry, answer.private
         )

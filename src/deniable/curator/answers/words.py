@@ -19,10 +19,10 @@ ALIKE = 0.1
 """Sides of an interval that differ by less than this share of the larger one are written as one ±."""
 
 
-def plain(value: Any) -> str:
+def write_value(value: Any) -> str:
     """A value without an interval.
 
-    >>> plain(None), plain("flu"), plain(12345), plain(0.1 + 0.2)
+    >>> write_value(None), write_value("flu"), write_value(12345), write_value(0.1 + 0.2)
     ('NULL', 'flu', '12345', '0.3')
     """
     match value:
@@ -59,7 +59,7 @@ def number(value: Any, low: float | None, high: float | None) -> str:
     if value is None:
         return "NULL"
     if low is None or high is None:
-        return plain(value)
+        return write_value(value)
     x = float(value)
     is_whole = isinstance(value, int) and float(low).is_integer() and float(high).is_integer()
     middle = x

@@ -47,7 +47,7 @@ class OpeningProposal:
     limit: Budget
     on_failure: OnFailure
 
-    def proposed(self) -> tuple[Ledger, Account]:
+    def open_in_memory(self) -> tuple[Ledger, Account]:
         """A ledger that is forgotten, and in it the account as it would be made."""
         ledger = Ledger.open("sqlite://", analyst=self.terms.analyst, on_failure=self.on_failure)
         ledger.create(self.terms.name, self.terms.unit, limit=self.limit, purpose=self.terms.purpose)
@@ -76,7 +76,7 @@ class OpeningProposal:
             arguments = (terms.name, terms.unit, self.limit, terms.analyst)
             account = _first(ledger, *arguments, keys=terms.keys, purpose=terms.purpose)
         else:
-            if (other.unit, other.limit) != (terms.unit, self.limit) and fresh(
+            if (other.unit, other.limit) != (terms.unit, self.limit) and is_fresh(
                 ledger, terms.name, terms.keys
             ):
                 ledger.reset(terms.name, terms.unit, limit=self.limit)
@@ -96,7 +96,7 @@ class LedgerPlace:
     own: bool
 
     @classmethod
-    def of(
+    def find(
         cls,
         data: DataSet,
         ledger: str | Ledger | None,
@@ -110,7 +110,7 @@ class LedgerPlace:
         return cls(url, known_ledger(url, data.name, limit, analyst, on_failure), own=True)
 
     @property
-    def owned(self) -> list[Ledger]:
+    def own_ledgers(self) -> list[Ledger]:
         if self.own and self.ledger is not None:
             return [self.ledger]
         return []
@@ -142,7 +142,7 @@ class Payment:
     account: Account
     proposal: OpeningProposal | None
     unbound: DataSetTerms | None
-    owned: list[Ledger]
+    resources: list[Ledger]
 
 
 def payment(place: LedgerPlace, terms: DataSetTerms, unit: Unit | None, on_failure: OnFailure) -> Payment:
@@ -150,7 +150,7 @@ def payment(place: LedgerPlace, terms: DataSetTerms, unit: Unit | None, on_failu
     contradict."""
     opening = proposal(place.ledger, place.address, terms, on_failure)
     if opening is not None:
-        ledger, account = opening.proposed()
+        ledger, account = opening.open_in_memory()
         return Payment(place.ledger or ledger, account, opening, None, [ledger])
     assert place.ledger is not None
     account = open_account(place.ledger, terms.name, unit, terms.limit, terms.analyst)
@@ -180,12 +180,12 @@ def proposal(
         if terms.limit is None:
             raise no_limit(terms.name, place)
         return OpeningProposal(ledger or place, terms, terms.limit, on_failure)
-    if there.parent is None and there.owner == ledger.analyst and fresh(ledger, terms.name, terms.keys):
+    if there.parent is None and there.owner == ledger.analyst and is_fresh(ledger, terms.name, terms.keys):
         return OpeningProposal(ledger, terms, terms.limit or there.limit, on_failure)
     return None
 
 
-def fresh(ledger: Ledger, name: str, keys: Collection[str]) -> bool:
+def is_fresh(ledger: Ledger, name: str, keys: Collection[str]) -> bool:
     """Whether an account was made by opening this data and was never charged. One made on purpose has no data
     yet."""
     return bool(keys) and name in ledger.owners(keys).values() and not ledger.was_charged(name)

@@ -20,7 +20,7 @@ from deniable.sql.schema.infer import describe
 from deniable.units import Unit
 
 
-def named(source: Any, name: str | None, schema: Schema | None) -> dict[str, Any]:
+def name_sources(source: Any, name: str | None, schema: Schema | None) -> dict[str, Any]:
     """The sources by the names of their tables. One source holds all tables of a schema, where there is one;
     else a file is named after itself, and a folder or pattern after the folder."""
     if isinstance(source, Mapping):
@@ -98,12 +98,12 @@ class DataSet:
     schema_files: tuple[Path, ...] = ()
 
     @classmethod
-    def of(cls, source: Any, table: str | None, schema: Schema | None, name: str | None) -> DataSet:
+    def describe(cls, source: Any, table: str | None, schema: Schema | None, name: str | None) -> DataSet:
         places: tuple[Path, ...] = ()
         alone = table is None and not isinstance(source, Mapping)
         if schema is None and alone and (memory := _find_schema(source)) is not None:
             schema, places = memory[0], (memory[1],)
-        sources = named(source, table, schema)
+        sources = name_sources(source, table, schema)
         declaration = schema
         if declaration is None:
             declaration, places = _describe_sources(sources)

@@ -20,6 +20,7 @@ from deniable.learn.clip.batch import Batch
 from deniable.learn.clip.closed_forms import bare, chain, cover, held, order, owners, sequences, shared
 from deniable.learn.clip.closed_forms.tape import ParameterKey, Tape, Uncovered
 from deniable.learn.clip.closed_forms.terms import GradientRows, Term
+from deniable.learn.clip.guard import guarded, refuse_own_backward, without_saved_hooks
 from deniable.learn.clip.objective import Objective, Paired
 from deniable.learn.clip.rounding import summing, widened
 from deniable.learn.clip.workspace import Workspace
@@ -70,9 +71,10 @@ def chained(task: Task, batch: Batch) -> Passed:
     # Autograd sees the criterion alone; the layers go back by their own formulas, which is what saves the
     # graph.
     out = chain.forward(links, x).requires_grad_()
-    with torch.enable_grad():
+    with torch.enable_grad(), guarded():
         losses = criterion(out, y)
     if losses.requires_grad:
+        refuse_own_backward(losses)
         chain.back(links, *torch.autograd.grad(losses, out, batch.shares(losses), allow_unused=True))
     return tape.terms(), batch.of_examples(losses.detach())
 
@@ -102,18 +104,24 @@ def _written(task: Task, batch: Batch, tape: Tape) -> Tensor:
     """The losses of a pass forward and backward, during which taps write on the tape."""
     constants = [p for p in task.model.parameters() if not p.requires_grad]
     mode = cover.Cover(tape, COVERED, [*task.model.buffers(), *constants])
-    with torch.enable_grad(), mode:
+    with torch.enable_grad(), without_saved_hooks(), mode:
         losses = task.losses(batch)
-    if losses.requires_grad:
-        # The anchor makes taps run backward though their weights are hidden from autograd. A gradient that
-        # reaches a parameter nevertheless came by a way that no tap measured, and would be left out of the
-        # norm.
-        inputs = [mode.anchor, *task.parameters.values()]
-        gradients = torch.autograd.grad(losses, inputs, batch.shares(losses), allow_unused=True)
-        for name, gradient in zip(task.parameters, gradients[1:], strict=True):
-            if gradient is not None:
-                raise Uncovered(f"{name} is used outside of the covered functions")
+    _go_back(task, batch, mode.anchor, losses)
     return losses.detach()
+
+
+def _go_back(task: Task, batch: Batch, anchor: Tensor, losses: Tensor) -> None:
+    """Backward, during which taps write on the tape."""
+    if not losses.requires_grad:
+        return
+    refuse_own_backward(losses)
+    # The anchor makes taps run backward though their weights are hidden from autograd. A gradient that
+    # reaches a parameter nevertheless came by a way that no tap measured, and would be left out of the norm.
+    inputs = [anchor, *task.parameters.values()]
+    gradients = torch.autograd.grad(losses, inputs, batch.shares(losses), allow_unused=True)
+    for name, gradient in zip(task.parameters, gradients[1:], strict=True):
+        if gradient is not None:
+            raise Uncovered(f"{name} is used outside of the covered functions")
 
 
 class _Losses(nn.Module):
@@ -140,7 +148,8 @@ def vectorized(task: Task, batch: Batch) -> Passed:
     shares = batch.shares(like.new_empty(batch.examples * batch.multiplicity))
     # "different": each example has a mask of dropout of its own, as it would have alone.
     over = vmap(grad_and_value(loss), in_dims=(None, 0, 0), randomness="different")
-    gradients, losses = over(values, mapped(batch.split, batch.rows), batch.split(shares))
+    with guarded():
+        gradients, losses = over(values, mapped(batch.split, batch.rows), batch.split(shares))
     rows: dict[ParameterKey, Term] = {
         ParameterKey(name): GradientRows(widened(gradients[f"model.{name}"]).reshape(len(losses), -1))
         for name in task.parameters

@@ -64,7 +64,7 @@ class PrivateSteps:
         self.loop = PaidLoop(run, account, rng=rng, every=every)
         self._loader: Any = None
         self._others: list[Any] = []
-        self._finished = False
+        self._is_finished = False
 
     # ----------------------------------------------------------------------------------- what Lightning calls
 
@@ -131,15 +131,15 @@ class PrivateSteps:
         )
 
     def on_train_end(self) -> None:
-        self._finished = True
+        self._is_finished = True
 
     def on_exception(self, exception: BaseException) -> None:
-        self._finished = False
+        self._is_finished = False
 
     def teardown(self) -> None:
         """A loop that came to its end is settled; one that was broken off may be taken up from a
         checkpoint."""
-        if self._finished:
+        if self._is_finished:
             self.loop.close()
         else:
             self.loop.leave()

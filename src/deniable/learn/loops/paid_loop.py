@@ -74,7 +74,7 @@ class PaidLoop:
             )
         self.run, self._account, self._rng = run, account, rng
         self._every = checks.whole("every", every, at_least=1)
-        self._name, self._noted = new_name(run.terms), 0
+        self._name, self._noted_steps = new_name(run.terms), 0
         self._saved: SavedLoop | None = None
         self._private: Private | None = None
 
@@ -125,8 +125,8 @@ class PaidLoop:
             raise LedgerError(
                 "This run was settled: what it did not use was given back. Nothing was run. Begin a new run."
             )
-        self._noted = self._account.begun(charge.entry_id)
-        check_state({"step": saved.step}, self._noted, self.run.length)
+        self._noted_steps = self._account.begun(charge.entry_id)
+        check_state({"step": saved.step}, self._noted_steps, self.run.length)
         rng = SecureRandom() if self._rng is None else self._rng
         if charge.private and not rng.private:
             raise InvalidParameter(
@@ -138,7 +138,7 @@ class PaidLoop:
 
     def _restored(self, trainer: Trainer) -> None:
         assert self._saved is not None
-        trainer.taken = self._noted
+        trainer.taken = self._noted_steps
         trainer.take_bounds(self._saved.bounds)
         trainer.history = History(**self._saved.history)
 
@@ -160,10 +160,10 @@ class PaidLoop:
         private = self._begun()
         if self.over:
             return {}
-        if self.taken >= self._noted:
+        if self.taken >= self._noted_steps:
             stop = min(self.run.length, self.taken + self._every)
             self._account.begin(private.session.entry, self.taken, stop)
-            self._noted = stop
+            self._noted_steps = stop
         private.advance()
         history = private.trainer.history
         return {"gradient_norm": history.gradient_norm[-1], "usable_rows": history.usable[-1]}
@@ -186,7 +186,7 @@ class PaidLoop:
         private = self._private
         if private is None:
             return
-        if self._noted < self.run.length and not self._claimed(private.session.entry):
+        if self._noted_steps < self.run.length and not self._claimed(private.session.entry):
             private.leave()
         else:
             private.close()
@@ -194,10 +194,10 @@ class PaidLoop:
     def _claimed(self, entry: str) -> bool:
         """Note all steps that are left, so that nobody else begins one of them; False if somebody has."""
         try:
-            self._account.begin(entry, self._noted, self.run.length)
+            self._account.begin(entry, self._noted_steps, self.run.length)
         except LedgerError:
             return False
-        self._noted = self.run.length
+        self._noted_steps = self.run.length
         return True
 
     def leave(self) -> None:

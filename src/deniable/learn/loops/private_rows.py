@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import ConcatDataset, DataLoader, Subset, TensorDataset
@@ -39,9 +40,7 @@ def _places(
             for part, start, stop in zip(rows.datasets, [0, *stops], stops, strict=False):
                 yield from _places(part, _within(places, start, stop))
         case TensorDataset() if rows.tensors[0].layout is torch.strided:
-            addresses = _addresses(rows.tensors[0])
-            own_addresses = addresses if places is None else [addresses[i] for i in places]
-            yield "memory", own_addresses
+            yield "memory", _memory(rows.tensors[0], places)
         case _:
             yield id(rows), places
 
@@ -50,7 +49,16 @@ def _within(places: Sequence[int] | None, start: int, stop: int) -> Sequence[int
     return None if places is None else [i - start for i in places if start <= i < stop]
 
 
-def _addresses(tensor: Tensor) -> range:
-    """Where each row begins."""
-    step = max(1, tensor.stride(0) * tensor.element_size())
-    return range(tensor.data_ptr(), tensor.data_ptr() + step * len(tensor), step)
+def _memory(tensor: Tensor, places: Sequence[int] | None) -> list[int]:
+    """Where in memory rows lie: the beginnings of the rows of the tensor that this one is a view of, of which
+    it may have some columns. So other columns of a row are known as that row."""
+    base = tensor if tensor._base is None or not tensor._base.dim() else tensor._base
+    each = max(1, base.stride(0)) * base.element_size()
+    axes = zip(tensor.shape[1:], tensor.stride()[1:], strict=True)
+    width = tensor.element_size() * (1 + sum((size - 1) * step for size, step in axes if size))
+    rows = np.arange(len(tensor)) if places is None else np.asarray(places, dtype=np.int64)
+    begins = tensor.data_ptr() - base.data_ptr() + rows * tensor.stride(0) * tensor.element_size()
+    firsts, lasts = begins // each, (begins + width - 1) // each
+    spans = range(int((lasts - firsts).max(initial=-1)) + 1)
+    numbers = np.unique(np.concatenate([np.minimum(firsts + k, lasts) for k in spans] or [firsts]))
+    return (base.data_ptr() + numbers * each).tolist()

@@ -199,20 +199,20 @@ class Vote(Conversing):
 
     def __init__(self, aggregator: NoisyVote | GNMax, ensemble: Ensemble, rng: Random) -> None:
         self._aggregator, self._ensemble, self._rng = aggregator, ensemble, rng
-        self._answered = 0
+        self._answer_count = 0
 
     def ask(self, question: Any) -> list[Label]:
         self.stay()
         examples = self._ensemble.voter.check(question)
-        _room(len(examples), self._aggregator.answers - self._answered, "labels")
+        _room(len(examples), self._aggregator.answers - self._answer_count, "labels")
         votes = self._ensemble.votes(examples)
-        self._answered += len(examples)
+        self._answer_count += len(examples)
         return [winner(count, self._aggregator.noise(self._rng), self._rng) for count in votes]
 
     @property
     def used(self) -> Loss:
         """The labels sold so far."""
-        return self._aggregator.loss_of(self._answered)
+        return self._aggregator.loss_of(self._answer_count)
 
 
 class ConfidentVote(Conversing):
@@ -221,30 +221,30 @@ class ConfidentVote(Conversing):
 
     def __init__(self, aggregator: ConfidentGNMax, ensemble: Ensemble, rng: Random) -> None:
         self._aggregator, self._ensemble, self._rng = aggregator, ensemble, rng
-        self._checked = self._answered = 0
+        self._check_count = self._answer_count = 0
 
     def ask(self, question: Any) -> list[Label | None]:
         self.stay()
         m = self._aggregator
         examples = self._ensemble.voter.check(question)
-        _room(len(examples), m.questions - self._checked, "questions")
-        _room(1, m.answers - self._answered, "labels")
+        _room(len(examples), m.questions - self._check_count, "questions")
+        _room(1, m.answers - self._answer_count, "labels")
         return [self._one(count) for count in self._ensemble.votes(examples)]
 
     def _one(self, count: Labels) -> Label | None:
         m = self._aggregator
-        if self._answered == m.answers:
+        if self._answer_count == m.answers:
             return None
-        self._checked += 1
+        self._check_count += 1
         if int(count.max()) + gaussian(m.sigma_check).draw(self._rng) < m.threshold:
             return None
-        self._answered += 1
+        self._answer_count += 1
         return winner(count, m.noise(self._rng), self._rng)
 
     @property
     def used(self) -> Loss:
         """The checks made and the labels sold so far: both are known from the answers."""
-        return self._aggregator.loss_of(self._checked, self._answered)
+        return self._aggregator.loss_of(self._check_count, self._answer_count)
 
 
 def winner(count: Labels, noise: Labels, rng: Random) -> Label:

@@ -33,7 +33,7 @@ class Committed(NamedTuple):
     frames have since the log was last begun anew."""
 
     page: int
-    count: int
+    frames: int
     checksum: bytes
     salts: bytes
 
@@ -64,25 +64,25 @@ class Log:
                 return False
 
     def _holds(self, committed: Committed, *, is_walked: bool) -> bool:
-        if committed.count == 0:
+        if committed.frames == 0:
             return True
         if os.pread(self._file, HEADER, 0)[16:24] != committed.salts:
             return False
         salts, first, last = self._seen
         if salts != committed.salts:  # begun anew, after all of it was written into the database
             first, last = 0, b""
-        if first > committed.count or (first and self._frame(committed, first) != last):
+        if first > committed.frames or (first and self._frame(committed, first) != last):
             return False
         start = first + 1
         if first and not is_walked:
-            start = max(start, committed.count)
-        for number in range(start, committed.count + 1):
+            start = max(start, committed.frames)
+        for number in range(start, committed.frames + 1):
             last = self._frame(committed, number)
             if last[8:16] != committed.salts:
                 return False
         if last[16:24] != committed.checksum:
             return False
-        self._seen = committed.salts, committed.count, last
+        self._seen = committed.salts, committed.frames, last
         return True
 
     def _frame(self, committed: Committed, number: int) -> bytes:
@@ -99,6 +99,6 @@ class Log:
             return None
         if not any(header):
             return None
-        page, count, _, *checksum = struct.unpack_from("=HIIII", header, 14)
+        page, frames, _, *checksum = struct.unpack_from("=HIIII", header, 14)
         page = LARGEST_PAGE if page == 1 else page
-        return Committed(page, count, struct.pack(">2I", *checksum), header[32:40])
+        return Committed(page, frames, struct.pack(">2I", *checksum), header[32:40])

@@ -11,7 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from deniable.curator import Answer
-from deniable.curator.answers.words import number, plain
+from deniable.curator.answers.words import number, write_value
 from deniable.plots import svg
 from deniable.server.console.page import safe
 
@@ -38,14 +38,14 @@ def _picture(answer: Answer, keys: list[str], name: str) -> str:
     if len(keys) == 1 and _ordered(columns[0]) and len(rows) <= MOST_POINTS:
         places = list(map(_place, columns[0]))
         order = sorted(rows, key=places.__getitem__)
-        words = [plain(columns[0][i]) for i in order]
+        words = [write_value(columns[0][i]) for i in order]
         return svg.lines(sorted(places), words, *_sides(answer, name, order), name=name, label=label)
     picture = ""
     if len(keys) == 2:
         picture = _field(answer, columns, name, label)
     if picture or len(rows) > MOST_BARS:
         return picture
-    words = [" · ".join(map(plain, cells)) for cells in zip(*columns, strict=True)]
+    words = [" · ".join(map(write_value, cells)) for cells in zip(*columns, strict=True)]
     return svg.bars(words, *_sides(answer, name, rows), name=name, label=label)
 
 
@@ -59,7 +59,7 @@ def _sides(answer: Answer, name: str, order: Iterable[int]) -> Iterator[list[flo
 
 def _field(answer: Answer, columns: list[list[Any]], name: str, label: str) -> str:
     """Two keys as a field, if each has few values; the longer side goes down."""
-    sides = [sorted({plain(x) for x in column}) for column in columns]
+    sides = [sorted({write_value(x) for x in column}) for column in columns]
     down, across = (0, 1) if len(sides[0]) >= len(sides[1]) else (1, 0)
     if len(sides[across]) > MOST_FIELDS or len(sides[down]) > MOST_BARS:
         return ""
@@ -68,7 +68,10 @@ def _field(answer: Answer, columns: list[list[Any]], name: str, label: str) -> s
     low, high, value = (side.column(name).to_pylist() for side in (answer.low, answer.high, answer.value))
     cells: dict[tuple[int, int], tuple[float, str]] = {}
     for i in range(answer.value.num_rows):
-        place = sides[down].index(plain(columns[down][i])), sides[across].index(plain(columns[across][i]))
+        place = (
+            sides[down].index(write_value(columns[down][i])),
+            sides[across].index(write_value(columns[across][i])),
+        )
         cells[place] = (_number(value[i]) or 0.0, number(value[i], low[i], high[i]))
     if len(cells) < answer.value.num_rows:
         return ""  # two keys that are written alike

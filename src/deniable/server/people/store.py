@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy import Boolean, Column, Float, Integer, MetaData, Table, Text, event
 
 from deniable.errors import LedgerError
-from deniable.ledger.store import parse
+from deniable.ledger.store import open_database, parse
 from deniable.process import Original
 
 metadata = MetaData()
@@ -171,13 +171,9 @@ class State(Original):
         self.sqlite = address.get_backend_name() == "sqlite"
         if self.sqlite and address.database not in (None, "", ":memory:"):
             _private_file(Path(str(address.database)))
-        arguments: dict[str, Any] = {}
+        self._engine = open_database(address)
         if self.sqlite:
-            arguments = {"connect_args": {"check_same_thread": False, "timeout": 60}}
-        self._engine = sa.create_engine(address, **arguments)
-        if self.sqlite:
-            event.listen(self._engine, "connect", _prepare)
-            event.listen(self._engine, "begin", _begin)
+            event.listen(self._engine, "connect", _write_ahead)
         with self.writing() as connection:
             metadata.create_all(connection)
             _add_columns(connection)
@@ -262,13 +258,5 @@ def _private_file(path: Path) -> None:
     path.chmod(0o600)
 
 
-def _prepare(connection: Any, _: object) -> None:
-    connection.isolation_level = None
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "trusted_schema=OFF"):
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def _begin(connection: sa.Connection) -> None:
-    connection.exec_driver_sql(
-        "BEGIN" if connection.get_execution_options().get("reading") else "BEGIN IMMEDIATE"
-    )
+def _write_ahead(connection: Any, _: object) -> None:
+    connection.execute("PRAGMA journal_mode=WAL")

@@ -17,14 +17,13 @@ from sqlglot.errors import UnsupportedError
 from deniable.errors import InvalidQuery, Stopped, TooMany
 from deniable.sql.after.arithmetic import NOISE, SLOPE, START, NodeAllowance, OwnNoise, TooLong
 from deniable.sql.after.closed.runs import RunClosed, run_here
-from deniable.sql.after.companions import HIGH, LOW, AnswerColumn, AnswerColumns, annotated
+from deniable.sql.after.companions import HIGH, LOW, AnswerColumn, AnswerColumns, annotate
 from deniable.sql.after.reach import Reach, level
 from deniable.sql.after.release import ReleasedBlock
 from deniable.sql.after.split import split_query, table_name
 from deniable.sql.answer.table import arrow_type
-from deniable.sql.date_formats import pieces
-from deniable.sql.read.parse import refuse
-from deniable.sql.read.times.date_formats import by_to_char
+from deniable.sql.functions.times.formats import by_to_char, pieces
+from deniable.sql.refusals import refuse
 from deniable.sql.schema.declare import Schema
 from deniable.sql.tree import AggregateRef, KeyRef, Kind, Query
 from deniable.units import Unit
@@ -66,7 +65,7 @@ class Afterwards:
         Without any where that would be too long."""
         names = {table_name(i): _columns(i, query, like[i]) for i, query in enumerate(self.blocks)}
         try:
-            tree, columns = annotated(self.tree, names, NodeAllowance())
+            tree, columns = annotate(self.tree, names, NodeAllowance())
             return duckdb_text(tree), columns
         except (TooLong, RecursionError):
             return self.text, None

@@ -11,11 +11,13 @@ from collections.abc import Collection
 
 from sqlglot import expressions as exp
 
-from deniable.sql import functions, types
+from deniable.sql import types
+from deniable.sql.coercion import whole, whole_number
+from deniable.sql.functions import refused
 from deniable.sql.read import hints
-from deniable.sql.read.expressions.coercion import whole, whole_number
-from deniable.sql.read.parse import PARTS, name_of, refuse, shown
+from deniable.sql.read.parse import PARTS, name_of
 from deniable.sql.read.relations.series import series
+from deniable.sql.refusals import refuse, shown
 
 RESERVED = "deniable_"
 """How names begin that an analyst may not use: those of released tables and of intervals."""
@@ -103,7 +105,7 @@ def _check_node(node: exp.Expr) -> None:
 
 def _way_out(name: str) -> str:
     suggestion = hints.similar(name, NAMES, hints.ALIKE_FUNCTIONS)
-    return (f"Did you mean {suggestion}? " if suggestion else "") + functions.UNKNOWN
+    return (f"Did you mean {suggestion}? " if suggestion else "") + refused.UNKNOWN
 
 
 def _check_pivot(node: exp.Pivot) -> None:
@@ -118,7 +120,7 @@ def _check_table(node: exp.Table, named: Collection[str]) -> None:
     if isinstance(node.this, exp.GenerateSeries):
         return
     if not isinstance(node.this, exp.Identifier) or node.args.get("db") or node.args.get("catalog"):
-        refuse("Only declared tables and names of WITH stand after FROM.", functions._FILE)
+        refuse("Only declared tables and names of WITH stand after FROM.", refused.FILE)
     if str(node.name).lower() not in named:
         refuse(f"There is no released result {shown(str(node.name))} here.", "Name it by WITH.")
 

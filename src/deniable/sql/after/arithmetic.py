@@ -85,7 +85,7 @@ def ends(
 ) -> Ends | None:
     """The ends of an expression; None where they do not follow, or would be too large. `by_keys` says of a
     function over rows that keys alone choose these."""
-    return _Arithmetic(seen, grouped, nested, by_keys, space).of(node)
+    return _Arithmetic(seen, grouped, nested, by_keys, space).find(node)
 
 
 @dataclass(frozen=True)
@@ -96,16 +96,16 @@ class _Arithmetic:
     by_keys: ByKeys
     space: NodeAllowance
 
-    def of(self, node: exp.Expr) -> Ends | None:
+    def find(self, node: exp.Expr) -> Ends | None:
         if isinstance(node, exp.Paren):
-            return self.of(node.this)
+            return self.find(node.this)
         if isinstance(node, exp.Column):
             return self._column(node)
         if isinstance(node, exp.Query):
             return self._check_size(self.nested(node))
         if not self._noisy(node):
             return _exact(node)
-        return self._check_size(self._made_of(node))
+        return self._check_size(self._read_ends(node))
 
     def _check_size(self, interval: Ends | None) -> Ends | None:
         """An interval that is small enough. Every step makes it a few times larger at most, so that none is
@@ -117,7 +117,7 @@ class _Arithmetic:
             return None
         return interval
 
-    def _made_of(self, node: exp.Expr) -> Ends | None:
+    def _read_ends(self, node: exp.Expr) -> Ends | None:
         if isinstance(node, exp.Window):
             return self._window(node)
         if isinstance(node, (exp.Filter, *_OVER_MANY)):
@@ -148,23 +148,23 @@ class _Arithmetic:
             case exp.Case() | exp.If():
                 return self._choose_ends(node)
             case exp.Nullif() if not self._noisy(node.expression):
-                inner = self.of(node.this)
+                inner = self.find(node.this)
                 if inner is None:
                     return None
-                return _where(node, inner)
+                return _keep_nulls(node, inner)
             case exp.Neg() | exp.Cast() | exp.TryCast() | exp.Round() | exp.Floor() | exp.Ceil():
-                return self._of_one(node)
+                return self._read_unary(node)
             case exp.Add() | exp.Sub() | exp.Mul() | exp.Div():
-                left, right = self.of(node.this), self.of(node.expression)
+                left, right = self.find(node.this), self.find(node.expression)
                 if left is None or right is None:
                     return None
                 return _combine(node, left, right)
             case exp.Coalesce() | exp.Greatest() | exp.Least():
-                return self._of_each(node, [node.this, *node.expressions])
+                return self._read_growing(node, [node.this, *node.expressions])
         return None
 
-    def _of_one(self, node: exp.Expr) -> Ends | None:
-        inner = self.of(node.this)
+    def _read_unary(self, node: exp.Expr) -> Ends | None:
+        inner = self.find(node.this)
         if inner is None:
             return None
         match node:
@@ -176,9 +176,9 @@ class _Arithmetic:
                 return _cast(node, inner)
         return Ends(_set_argument(node, inner.low), _set_argument(node, inner.high), inner.reach.computed)
 
-    def _of_each(self, node: exp.Expr, args: list[exp.Expr]) -> Ends | None:
+    def _read_growing(self, node: exp.Expr, args: list[exp.Expr]) -> Ends | None:
         """What grows with each of its arguments."""
-        candidates = [self.of(arg) for arg in args]
+        candidates = [self.find(arg) for arg in args]
         intervals = [each for each in candidates if each is not None]
         if len(intervals) < len(candidates):
             return None
@@ -199,7 +199,7 @@ class _Arithmetic:
         if node.args.get(last) is not None:
             values.append((None, last))
         for branch, part in values:
-            interval = self.of(_branch(node, branch).args[part])
+            interval = self.find(_branch(node, branch).args[part])
             if interval is None:
                 return None
             reach += interval.reach
@@ -251,7 +251,7 @@ class _Arithmetic:
         function.set("this", exp.Null())
         if not self.by_keys(rest, cell.noise):
             return None
-        value, many = (_inside(rest, kind(this=middle.copy())) for kind in (type(function), exp.Count))
+        value, many = (_swap_function(rest, kind(this=middle.copy())) for kind in (type(function), exp.Count))
         margin = _margin(cell.noise.table, many)
         if isinstance(function, exp.Avg):
             zero = exp.Literal.number(0)
@@ -268,18 +268,18 @@ class _Arithmetic:
             interval = self._function(node.this, known)
             if interval is None:
                 return None
-            return _put_in(node, interval, interval.reach)
+            return _set_ends(node, interval, interval.reach)
         if not isinstance(node, known) or isinstance(node.this, exp.Distinct):
             return None
         if self._has_noisy_options(node):
             return None
-        interval = self.of(node.this)
+        interval = self.find(node.this)
         if interval is None:
             return None
         reach = interval.reach.spread
         if isinstance(node, _OF_ONE_ROW):
             reach = interval.reach.computed
-        return _put_in(node, interval, reach)
+        return _set_ends(node, interval, reach)
 
     def _has_noisy_options(self, node: exp.Expr) -> bool:
         """Whether anything but its first argument is noisy: an offset, a default, an order."""
@@ -293,10 +293,10 @@ class _Arithmetic:
 _SUMS = itertools.count(1)
 
 
-def _inside(outer: exp.Expr, function: exp.Expr) -> exp.Expr:
+def _swap_function(outer: exp.Expr, function: exp.Expr) -> exp.Expr:
     """Another function over the same rows."""
     if isinstance(outer, (exp.Window, exp.Filter)):
-        return _set_argument(outer, _inside(outer.this, function))
+        return _set_argument(outer, _swap_function(outer.this, function))
     return function
 
 
@@ -323,7 +323,7 @@ def _branch(node: exp.Expr, at: int | None) -> exp.Expr:
     return branches[at]
 
 
-def _put_in(node: exp.Expr, interval: Ends, reach: Reach) -> Ends:
+def _set_ends(node: exp.Expr, interval: Ends, reach: Reach) -> Ends:
     return Ends(_set_argument(node, interval.low), _set_argument(node, interval.high), reach)
 
 
@@ -333,7 +333,7 @@ def _set_argument(node: exp.Expr, argument: exp.Expr) -> exp.Expr:
     return clone
 
 
-def _where(node: exp.Expr, inner: Ends) -> Ends:
+def _keep_nulls(node: exp.Expr, inner: Ends) -> Ends:
     """The ends of `inner` where the expression has a value."""
     missing = exp.Is(this=exp.Paren(this=node.copy()), expression=exp.Null())
     low, high = (
@@ -360,7 +360,7 @@ def _combine(node: exp.Expr, left: Ends, right: Ends) -> Ends:
             return Ends(_binary(exp.Add, left.low, right.low), _binary(exp.Add, left.high, right.high), reach)
         case exp.Sub():
             return Ends(_binary(exp.Sub, left.low, right.high), _binary(exp.Sub, left.high, right.low), reach)
-    corners = [_binary(type(node), a, b) for a in _different(left) for b in _different(right)]
+    corners = [_binary(type(node), a, b) for a in _list_ends(left) for b in _list_ends(right)]
     if len(corners) == 1:
         return Ends(corners[0], corners[0], reach)
     ends_of: list[exp.Expr] = [
@@ -373,7 +373,7 @@ def _combine(node: exp.Expr, left: Ends, right: Ends) -> Ends:
     return Ends(low, high, reach)
 
 
-def _different(interval: Ends) -> tuple[exp.Expr, ...]:
+def _list_ends(interval: Ends) -> tuple[exp.Expr, ...]:
     """Its two ends, or the one that both are."""
     if interval.reach.bases:
         return interval.low, interval.high

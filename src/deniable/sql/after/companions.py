@@ -40,7 +40,7 @@ Names = Mapping[str, "AnswerColumns | None"]
 """Tables by their folded names; None where their columns are not known before they are run."""
 
 
-def annotated(
+def annotate(
     node: exp.Expr, names: Names, space: NodeAllowance, want: frozenset[int] | None = None
 ) -> tuple[exp.Expr, AnswerColumns | None]:
     """The query with the ends of its numbers after its own columns, and what those are. `want`: the positions
@@ -50,14 +50,14 @@ def annotated(
     names = dict(names)
     ctes = node.ctes if isinstance(node, exp.Query) else []
     for cte in ctes:
-        body, columns = annotated(cte.this, names, space)
+        body, columns = annotate(cte.this, names, space)
         cte.set("this", body)
         names[fold(str(cte.alias))] = _rename_columns(columns, cte.args.get("alias"))
     match node:
         case exp.Select():
             return _select(node, names, space, want)
         case exp.Subquery() if not node.args.get("pivots"):
-            inner, columns = annotated(node.this, names, space, want)
+            inner, columns = annotate(node.this, names, space, want)
             node.set("this", inner)
             return node, columns if _has_only(node, {"this", "alias"}) else _drop_noises(columns)
         case exp.Union() if not node.args.get("distinct") and not node.args.get("by_name"):
@@ -68,15 +68,15 @@ def annotated(
 def _union(
     node: exp.Union, names: Names, space: NodeAllowance, want: frozenset[int] | None
 ) -> tuple[exp.Expr, AnswerColumns | None]:
-    sides = {part: annotated(node.args[part], names, space) for part in ("this", "expression")}
+    sides = {part: annotate(node.args[part], names, space) for part in ("this", "expression")}
     left, right = (columns for _, columns in sides.values())
     if left is None or right is None or len(left) != len(right):
         return node, None
-    both = tuple(_either(a, b) for a, b in zip(left, right, strict=True))
+    both = tuple(_cover_both(a, b) for a, b in zip(left, right, strict=True))
     targets = _with_ends(both) if want is None else want
     for part, (body, columns) in sides.items():
         if _with_ends(columns or ()) != targets:
-            body = annotated(node.args[part], names, space, targets)[0]
+            body = annotate(node.args[part], names, space, targets)[0]
         node.set(part, body)
     return node, _drop_noises(both)
 
@@ -85,7 +85,7 @@ def _with_ends(columns: AnswerColumns) -> frozenset[int]:
     return frozenset(i for i, column in enumerate(columns) if column.reach is not None)
 
 
-def _either(left: AnswerColumn, right: AnswerColumn) -> AnswerColumn:
+def _cover_both(left: AnswerColumn, right: AnswerColumn) -> AnswerColumn:
     """A row of a union comes from one of its sides: the larger of the two reaches covers it."""
     reaches = [side.reach for side in (left, right) if side.reach is not None]
     if not reaches:
@@ -104,7 +104,7 @@ def _select(
     sources = _sources(select, names, space)
     if sources is None or not _expand_star(select, sources):
         return select, None
-    rows = _Rows.of(select, sources)
+    rows = _Rows.read(select, sources)
     if not rows.whole:
         sources = [(table, _drop_noises(columns) or ()) for table, columns in sources]
     companions = _companions(select, names, _find_columns(sources), rows, space)
@@ -163,7 +163,7 @@ class _Rows:
     origins: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, select: exp.Select, sources: Sequence[Source]) -> _Rows:
+    def read(cls, select: exp.Select, sources: Sequence[Source]) -> _Rows:
         if not _reads_one_table(select, sources):
             return cls(False)
         base = cls._of_table(*sources[0])
@@ -328,7 +328,7 @@ def _read(node: exp.Expr, names: Names, space: NodeAllowance) -> AnswerColumns |
         case exp.Table(this=exp.Identifier()):
             return names.get(fold(str(node.name)))
         case exp.Subquery(this=exp.Query() as query):
-            body, columns = annotated(query, names, space)
+            body, columns = annotate(query, names, space)
             node.set("this", body)
             return columns
     return None
@@ -393,7 +393,7 @@ def _scalar(query: exp.Expr, names: Names, space: NodeAllowance) -> Noisy | None
     """A query in brackets that is one number: its ends are two queries more. None where they do not
     follow."""
     inside = query.this if isinstance(query, exp.Subquery) else query
-    body, columns = annotated(inside, names, space)
+    body, columns = annotate(inside, names, space)
     if columns is None or len(columns) != 1 or columns[0].reach is None:
         return None
     sides = []

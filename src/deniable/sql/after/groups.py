@@ -19,8 +19,9 @@ from sqlglot import expressions as exp
 
 from deniable.sql.after.lift import aggregates, is_aggregate
 from deniable.sql.read.names import fold
-from deniable.sql.read.parse import name_of, refuse
+from deniable.sql.read.parse import name_of
 from deniable.sql.read.relations.per_unit import plain
+from deniable.sql.refusals import refuse
 
 MOST_KEYS = 200
 MOST_COLUMNS = 1_000
@@ -151,13 +152,13 @@ def _pivot_groups(groups: Groups, pivot: exp.Expr) -> Groups:
     fields = pivot.args["fields"] if in_brackets else pivot.expressions
     values = pivot.expressions if in_brackets else pivot.args.get("using") or []
     if pivot.args.get("unpivot"):
-        return Groups(groups.keys, _without(groups.columns, _names_in(fields)))
+        return Groups(groups.keys, _drop_columns(groups.columns, _names_in(fields)))
     group = pivot.args.get("group")
-    rest = _without(groups.columns, _names_in([*fields, *values]))
+    rest = _drop_columns(groups.columns, _names_in([*fields, *values]))
     if group is not None:
-        rest = _among(groups.columns, _names_of(group.expressions))
+        rest = _pick_columns(groups.columns, _names_of(group.expressions))
     names = _names_of([each.this for each in fields if isinstance(each, exp.In)])
-    choices = _keys_of(_among(groups.columns, names))
+    choices = _keys_of(_pick_columns(groups.columns, names))
     _check_kept(groups.keys, choices | _keys_of(rest))
     return Groups(tuple(key for key in groups.keys if key not in choices), rest)
 
@@ -166,11 +167,11 @@ def _keys_of(columns: Columns) -> Held:
     return NOTHING.union(*(keys_held for _, keys_held in columns))
 
 
-def _among(columns: Columns, names: set[str]) -> Columns:
+def _pick_columns(columns: Columns, names: set[str]) -> Columns:
     return tuple((name, keys_held) for name, keys_held in columns if name in names)
 
 
-def _without(columns: Columns, names: set[str]) -> Columns:
+def _drop_columns(columns: Columns, names: set[str]) -> Columns:
     return tuple((name, keys_held) for name, keys_held in columns if name not in names)
 
 
@@ -361,7 +362,7 @@ def _aggregates(node: exp.Expr) -> bool:
     if isinstance(node, exp.Query):
         return False
     if isinstance(node, exp.Anonymous) and name_of(node) in UNNAMED:
-        return not isinstance(_outside(node), exp.Window)
+        return not isinstance(_find_parent(node), exp.Window)
     if is_aggregate(node):
         return True
     if isinstance(node, exp.Window):
@@ -371,7 +372,7 @@ def _aggregates(node: exp.Expr) -> bool:
     return any(_aggregates(child) for child in node.iter_expressions())
 
 
-def _outside(node: exp.Expr) -> exp.Expr | None:
+def _find_parent(node: exp.Expr) -> exp.Expr | None:
     parent = node.parent
     while isinstance(parent, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
         parent = parent.parent

@@ -15,8 +15,9 @@ from sqlglot import expressions as exp
 
 from deniable.errors import InvalidQuery
 from deniable.sql.read.names import Scope, fold
-from deniable.sql.read.parse import name_of, refuse, shown
+from deniable.sql.read.parse import name_of
 from deniable.sql.read.relations.per_unit import aliases, meant, plain
+from deniable.sql.refusals import refuse, shown
 from deniable.sql.tree import Expr
 
 Nested = Callable[[exp.Expr], exp.Expr]
@@ -37,7 +38,7 @@ def aggregates(node: exp.Expr) -> Iterator[exp.Expr]:
     if isinstance(node, exp.Query):
         return
     if isinstance(node, exp.Window):
-        yield from chain.from_iterable(aggregates(part) for part in _around(node))
+        yield from chain.from_iterable(aggregates(part) for part in _list_read(node))
     elif is_aggregate(node):
         yield node
     else:
@@ -45,7 +46,7 @@ def aggregates(node: exp.Expr) -> Iterator[exp.Expr]:
             yield from aggregates(child)
 
 
-def _around(window: exp.Window) -> Iterator[exp.Expr]:
+def _list_read(window: exp.Window) -> Iterator[exp.Expr]:
     """What a window reads: the arguments of its function, and what it is over."""
     function = window.this
     while isinstance(function, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
@@ -141,9 +142,9 @@ class Lifted:
         query = exp.Select(expressions=self._items(), from_=exp.From(this=source))
         having, qualify = self.select.args.get("having"), self.select.args.get("qualify")
         if having is not None:
-            query.set("where", exp.Where(this=self.over(having.this, aliased=True)))
+            query.set("where", exp.Where(this=self.lift_node(having.this, aliased=True)))
         if qualify is not None:
-            query.set("qualify", exp.Qualify(this=self.over(qualify.this, aliased=True)))
+            query.set("qualify", exp.Qualify(this=self.lift_node(qualify.this, aliased=True)))
         for part in ("limit", "offset"):
             query.set(part, _copy_node(self.select.args.get(part)))
         if self.select.args.get("windows"):
@@ -157,7 +158,7 @@ class Lifted:
     def _items(self) -> list[exp.Expr]:
         outputs, folds = [], set[str]()
         for i, item in enumerate(self.select.expressions):
-            node = self.over(plain(item))
+            node = self.lift_node(plain(item))
             name = str(item.alias) if isinstance(item, exp.Alias) else self._name_item(plain(item), node, i)
             free = next(n for n in (name, *(f"{name}_{k}" for k in range(2, 999))) if fold(n) not in folds)
             folds.add(fold(free))
@@ -176,19 +177,21 @@ class Lifted:
             node = plain(origin.this)
             bare = isinstance(node, exp.Column) and not node.table and fold(str(node.name)) in self._aliases
             if not bare and not isinstance(node, (exp.Literal, exp.Var)):
-                item.set("this", self.over(node, aliased=True))
+                item.set("this", self.lift_node(node, aliased=True))
         return new_order
 
     def _window(self, window: exp.Expr) -> exp.Expr:
         new_window = window.copy()
-        new_window.set("partition_by", [self.over(part) for part in window.args.get("partition_by") or []])
+        new_window.set(
+            "partition_by", [self.lift_node(part) for part in window.args.get("partition_by") or []]
+        )
         if window.args.get("order") is not None:
             new_window.set("order", self._children(window.args["order"], False))
         return new_window
 
     # -------------------------------------------------------------------------------------------- expressions
 
-    def over(self, node: exp.Expr, aliased: bool = False) -> exp.Expr:
+    def lift_node(self, node: exp.Expr, aliased: bool = False) -> exp.Expr:
         """An expression of the SELECT as one of released columns. `aliased`: an alias of an item comes
         first."""
         if isinstance(node, exp.Query):
@@ -201,12 +204,12 @@ class Lifted:
             return node.copy()
         alias = self._alias(node)
         if aliased and alias is not None:
-            return self.over(alias)
+            return self.lift_node(alias)
         if (key := self._key(node)) is not None:
             return _column(key)
         if isinstance(node, exp.Column):
             if alias is not None and alias is not node:
-                return self.over(alias)
+                return self.lift_node(alias)
             self._refuse(node)
         return self._children(node, aliased)
 
@@ -219,14 +222,14 @@ class Lifted:
         clone = node.copy()
         for ours, origin in zip(list(clone.iter_expressions()), list(node.iter_expressions()), strict=True):
             if not isinstance(origin, exp.Identifier):
-                ours.replace(self.over(origin, aliased))
+                ours.replace(self.lift_node(origin, aliased))
         return clone
 
     def _lift_window(self, node: exp.Window) -> exp.Expr:
         clone = node.copy()
-        for ours, origin in zip(list(_around(clone)), list(_around(node)), strict=True):
+        for ours, origin in zip(list(_list_read(clone)), list(_list_read(node)), strict=True):
             if not isinstance(origin, (exp.Identifier, exp.WindowSpec)):
-                ours.replace(self.over(origin))
+                ours.replace(self.lift_node(origin))
         return clone
 
     def _note_item(self, node: exp.Expr) -> str:

@@ -122,7 +122,9 @@ class ReleasedRun:
     bounds: Mapping[str, tuple[float, float]]
 
     @classmethod
-    def of(cls, plan: Plan, own: OwnBlock, settled: Settled, groups: Sequence[Released]) -> ReleasedRun:
+    def from_groups(
+        cls, plan: Plan, own: OwnBlock, settled: Settled, groups: Sequence[Released]
+    ) -> ReleasedRun:
         """`plan` is the block's; `groups` are those of the text that is this block by itself."""
         places = _measure_order(plan)
         return cls(
@@ -231,7 +233,7 @@ class Blocks:
         [(run_plan, groups)] = runs
         run = None
         if self.own is not None and len(groups) <= MOST_GROUPS_KEPT:
-            run = ReleasedRun.of(block_plan(run_plan.plan, self.own), self.own, run_plan, groups)
+            run = ReleasedRun.from_groups(block_plan(run_plan.plan, self.own), self.own, run_plan, groups)
         return ReleasedText(result=answer(run_plan, groups), run=run)
 
 

@@ -17,20 +17,21 @@ from functools import cached_property
 from sqlglot import expressions as exp
 
 from deniable.errors import InvalidQuery
-from deniable.sql import functions
 from deniable.sql.after.allowed import RESERVED, check_after, check_reserved
 from deniable.sql.after.canonical import OwnBlock, canonical, own_block
 from deniable.sql.after.groups import check_groups
 from deniable.sql.after.lift import Lifted, aggregates, keys_of, name_items, says_more
 from deniable.sql.answer.cache_key import normal
+from deniable.sql.functions import refused
 from deniable.sql.read import hints
 from deniable.sql.read.clause import without_clause
 from deniable.sql.read.names import fold
-from deniable.sql.read.parse import check_nodes, name_of, refuse, syntax
+from deniable.sql.read.parse import check_nodes, name_of, syntax
 from deniable.sql.read.query import MAX_OUTPUTS, query_of
 from deniable.sql.read.relations.from_clause import Sources, rows_of, subquery
 from deniable.sql.read.relations.per_unit import plain
 from deniable.sql.read.struct_fields import with_declared_fields
+from deniable.sql.refusals import refuse
 from deniable.sql.schema.declare import Schema
 from deniable.sql.tree import Query
 from deniable.units import Unit
@@ -166,7 +167,7 @@ class _Splitter:
     tables."""
 
     def split_query(self, sources: Sources, tree: exp.Expr) -> SplitQuery:
-        after = self.released(sources, tree)
+        after = self.rewrite(sources, tree)
         check_after(after, [table_name(i) for i in range(len(self.blocks))])
         if not self.blocks:
             refuse(
@@ -207,7 +208,7 @@ class _Splitter:
             case exp.Values():
                 return _Kind.PUBLIC
             case exp.Lateral() if node.find(exp.Query):
-                refuse("LATERAL is not answered.", functions._LATERAL)
+                refuse("LATERAL is not answered.", refused.LATERAL)
             case exp.Table() if isinstance(node.this, exp.Identifier):
                 return self._table_kind(sources, node)
         return _Kind.RELEASED
@@ -255,7 +256,7 @@ class _Splitter:
         """The names of WITH: those of rows are seen by blocks, those of released results stay in SQL."""
         with_, stay = node.args.get("with_"), list[tuple[Sources, exp.Expr]]()
         if with_ is not None and with_.args.get("recursive"):
-            refuse("A recursive WITH is not answered.", functions._RECURSIVE)
+            refuse("A recursive WITH is not answered.", refused.RECURSIVE)
         for cte in with_.expressions if with_ is not None else ():
             kind = self.kind(sources, cte.this)
             if kind in (_Kind.ROWS, _Kind.PUBLIC):
@@ -268,7 +269,7 @@ class _Splitter:
 
     # -------------------------------------------------------------------------------------------- released
 
-    def released(self, sources: Sources, node: exp.Expr) -> exp.Expr:
+    def rewrite(self, sources: Sources, node: exp.Expr) -> exp.Expr:
         """A query as it is said over released tables."""
         kind = self.kind(sources, node)
         if kind in (_Kind.ROWS, _Kind.PUBLIC):
@@ -277,7 +278,7 @@ class _Splitter:
         ctes = []
         for view, cte in stay:
             tree = cte.copy()
-            tree.set("this", self.released(view, cte.this))
+            tree.set("this", self.rewrite(view, cte.this))
             ctes.append(tree)
         if isinstance(node, exp.Select) and kind is _Kind.BLOCK:
             tree = self._block(inner, node)
@@ -295,7 +296,7 @@ class _Splitter:
     def _rewritten(self, sources: Sources, node: exp.Expr, top: bool = False) -> exp.Expr:
         """The same tree, in which every query and table is a released one."""
         if not top and isinstance(node, exp.Query):
-            return self.released(sources, node)
+            return self.rewrite(sources, node)
         if isinstance(node, exp.Table):
             if self.kind(sources, node) is not _Kind.RELEASED:
                 refuse(MIXED, APART)
@@ -316,7 +317,7 @@ class _Splitter:
         if len(select.expressions) > MAX_OUTPUTS:
             refuse(f"Expected at most {MAX_OUTPUTS} columns, got {len(select.expressions)}.")
         scope = rows_of(sources, _known_rows(select))
-        lift = Lifted(select, scope, lambda node: self.released(sources, node))
+        lift = Lifted(select, scope, lambda node: self.rewrite(sources, node))
         placeholder = exp.Subquery(this=exp.Select(), alias=exp.TableAlias(this=exp.to_identifier("t")))
         outer = lift.outer(placeholder)
         inner = lift.inner()

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from enum import Enum
 
+from deniable.sql.functions import FUNCTIONS
 from deniable.sql.tree import Call, Query
-
-_UNORDERED = {"and", "or", "add", "multiply", "eq", "ne"}
 
 
 def normal(query: Query) -> str:
@@ -26,11 +25,7 @@ def normal_text(value: object) -> str:
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, Call):
-        args = [normal_text(arg) for arg in value.args]
-        if value.op in _UNORDERED:
-            args.sort()
-        elif value.op == "in":
-            args[1:] = sorted(set(args[1:]))
+        args = FUNCTIONS[value.op].laws.arranged([normal_text(arg) for arg in value.args])
         return f"{value.op}[{','.join(args)}]:{normal_text(value.type)}"
     if is_dataclass(value):
         parts = (normal_text(getattr(value, f.name)) for f in fields(value) if "follows" not in f.metadata)

@@ -15,11 +15,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 from deniable.sql import floats
 from deniable.sql.answer.joint_noise import Bound, Ends, LinearForm, quotients
 from deniable.sql.floats import nearest
+from deniable.sql.functions.function import Cell
 from deniable.sql.plan.measures.count import Count
 from deniable.sql.plan.measures.distinct import Distinct
 from deniable.sql.plan.measures.grid import Bounds, Grid
@@ -142,15 +142,6 @@ def _carried(bounds: Bounds | None) -> float:
 
 
 # ------------------------------------------------------------------------------------------ how they are made
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A released value, and the interval of what it would be without noise."""
-
-    value: Any
-    low: float = -math.inf
-    high: float = math.inf
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,11 @@ import pyarrow as pa
 from deniable import checks
 from deniable.sql import arrays
 from deniable.sql.answer import estimate, evaluate, forms
-from deniable.sql.answer.estimate import ALL, Cell, Interval, NoisyInteger, RowScope
+from deniable.sql.answer.estimate import ALL, Interval, NoisyInteger, RowScope
 from deniable.sql.answer.evaluate import Row
 from deniable.sql.answer.joint_noise import LinearForm, reach
 from deniable.sql.floats import held
+from deniable.sql.functions.function import Cell
 from deniable.sql.plan.keys import Group
 from deniable.sql.plan.measures.grid import Grid
 from deniable.sql.plan.measures.left_out import LeftOut

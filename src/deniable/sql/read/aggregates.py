@@ -10,12 +10,16 @@ from fractions import Fraction
 from sqlglot import expressions as exp
 
 from deniable.sql import types
-from deniable.sql.functions import NUMERIC
-from deniable.sql.read.expressions.coercion import condition, convert, text_way_out
+from deniable.sql.coercion import condition, convert, text_way_out
+from deniable.sql.functions.aggregates import NUMERIC
+from deniable.sql.functions.arithmetic import product_of
+from deniable.sql.functions.conditions import conjunction, disjunction, equality
+from deniable.sql.functions.times.dates import difference
+from deniable.sql.functions.times.periods import days_later, micros_later
 from deniable.sql.read.names import Scope
-from deniable.sql.read.parse import refuse, refuse_node
-from deniable.sql.read.times.dates import difference
-from deniable.sql.tree import Aggregate, Call, Expr, Kind, Literal, Statistic, Type
+from deniable.sql.read.parse import refuse_node
+from deniable.sql.refusals import refuse
+from deniable.sql.tree import Aggregate, Expr, Kind, Literal, Statistic, Type
 
 EPOCH = date(1970, 1, 1)
 
@@ -82,9 +86,9 @@ def extreme_time(node: exp.Expr, scope: Scope) -> tuple[Aggregate, Type] | None:
 def time_of(number: Expr, of: Type) -> Expr:
     """The date or timestamp so many days or seconds after 1970."""
     if of.kind is Kind.DATE:
-        return Call("add_days", (Literal(EPOCH, of), number), of)
-    micros = Call("multiply", (number, Literal(1_000_000, types.INTEGER)), types.INTEGER)
-    return Call("add_micros", (Literal(datetime.combine(EPOCH, time()), of), micros), of)
+        return days_later(Literal(EPOCH, of), number)
+    micros = product_of(number, Literal(1_000_000, types.INTEGER))
+    return micros_later(Literal(datetime.combine(EPOCH, time()), of), micros)
 
 
 def holding(node: exp.Expr, scope: Scope) -> Aggregate:
@@ -98,7 +102,7 @@ def holding(node: exp.Expr, scope: Scope) -> Aggregate:
 
 def held(number: Expr) -> Expr:
     """Whether 0 or 1 is 1."""
-    return Call("eq", (number, Literal(1, types.INTEGER)), types.BOOLEAN)
+    return equality(number, Literal(1, types.INTEGER))
 
 
 def _aggregate(node: exp.Expr, scope: Scope) -> Aggregate | None:
@@ -124,7 +128,7 @@ def _aggregate(node: exp.Expr, scope: Scope) -> Aggregate | None:
 def _also(made: Aggregate, where: Expr) -> Aggregate:
     both = where
     if made.where is not None:
-        both = Call("and", (made.where, where), types.BOOLEAN)
+        both = conjunction(made.where, where)
     return replace(made, where=both)
 
 
@@ -150,7 +154,7 @@ def _distinct(of: exp.Expr, scope: Scope) -> Aggregate:
     if tests:
         where = [condition(scope.rows, test, "CASE WHEN") for test in tests]
         if len(where) > 1:
-            where = [Call("or", tuple(where), types.BOOLEAN)]
+            where = [disjunction(*where)]
         return Aggregate(Statistic.COUNT_UNITS, where=where[0])
     return Aggregate(Statistic.COUNT_DISTINCT, scope.rows(of))
 

@@ -16,7 +16,8 @@ import sqlglot
 from sqlglot.errors import TokenError
 
 from deniable.sql.read.names import fold
-from deniable.sql.read.parse import MAX_BYTES, refuse, shown
+from deniable.sql.read.parse import MAX_BYTES
+from deniable.sql.refusals import refuse, shown
 from deniable.units import Unit, UnitKind
 
 _NUMBER = re.compile(r"(\d{1,20}(\.\d{0,30})?|\.\d{1,30})([eE][+-]?\d{1,3})?")

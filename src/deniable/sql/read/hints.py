@@ -11,7 +11,8 @@ import sqlglot
 from sqlglot import expressions as exp
 from sqlglot.errors import ParseError
 
-from deniable.sql import functions
+from deniable.sql.functions import FORMS, refused
+from deniable.sql.functions.aggregates import AGGREGATES
 
 ALIKE = 0.7
 """How alike two names must be for one to be suggested for the other, from 0 to 1 (Ratcliff, Obershelp)."""
@@ -31,7 +32,7 @@ _FAMILIES: dict[str, tuple[type[exp.Expr], ...]] = {"EXTRACT": (*_PARTS, *_MORE_
 
 def known_functions() -> frozenset[str]:
     """Every function that may be called, in small letters."""
-    forms = [f.form for f in functions.SCALARS] + list(functions.AGGREGATES.values())
+    forms = [form.text for form in FORMS] + list(AGGREGATES.values())
     return frozenset(name.lower() for form in forms for name in _CALLED.findall(form))
 
 
@@ -50,13 +51,13 @@ def similar(name: str, known: Iterable[str], alike: float = ALIKE) -> str | None
 
 def of_function(name: str) -> str:
     """What to do about a function that is not known."""
-    hint = functions.REFUSED.get(name.lower())
+    hint = refused.REFUSED.get(name.lower())
     if hint is not None:
         return hint
     guess = similar(name, known_functions(), ALIKE_FUNCTIONS)
     if guess:
-        return f"Did you mean {guess.upper()}? {functions.UNKNOWN}"
-    return functions.UNKNOWN
+        return f"Did you mean {guess.upper()}? {refused.UNKNOWN}"
+    return refused.UNKNOWN
 
 
 _TEXTS = (
@@ -132,10 +133,10 @@ def of_call(message: str, text: str, names: Iterable[str]) -> str:
     name = message.partition(" ")[0].lower()
     calls = [each for each in names if re.match(rf"{re.escape(name)}\s*\(", each, re.I)]
     hint = ""
-    if functions.UNKNOWN in message:
+    if refused.UNKNOWN in message:
         hint = of_names(text, calls)
     if hint:
-        return message.replace(functions.UNKNOWN, hint)
+        return message.replace(refused.UNKNOWN, hint)
     return ""
 
 

@@ -6,22 +6,29 @@ no other letters are folded, so a look-alike is an unknown name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from itertools import product
 
 from sqlglot import expressions as exp
 
 from deniable.errors import InvalidQuery
-from deniable.sql import date_formats, types
-from deniable.sql.intervals import EVERYTHING, PARTS, Interval, interval
+from deniable.sql import types
+from deniable.sql.functions import FUNCTIONS
+from deniable.sql.functions.conditions import absence
+from deniable.sql.functions.function import Inexact, Values
+from deniable.sql.intervals import EVERYTHING, Interval
+from deniable.sql.ranges import interval
 from deniable.sql.read import hints
-from deniable.sql.read.expressions.translator import Translator
-from deniable.sql.read.parse import refuse, shown
+from deniable.sql.read.expressions.translator import Translator, decimal_places
+from deniable.sql.refusals import refuse, shown
 from deniable.sql.tree import Call, Column, Expr, Kind, Literal, Relation, Value
 
 MAX_DOMAIN = 1_000
-_FEW = {part: range(low, high + 1) for part, (low, high) in PARTS.items() if high <= 366}
+MAX_EVALUATED = 2_000
+"""How often an operation is evaluated to know its values."""
 NO_SUBQUERY = "A subquery is not answered in this place."
 Lookup = Callable[[exp.Expr, "Scope"], Expr]
 _FOLD = {ord(c): ord(c.lower()) for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
@@ -169,7 +176,7 @@ class Scope:
             return Literal(False, types.BOOLEAN)
         if field.presence is None:
             return None
-        return Call("is_null", (field.presence,), types.BOOLEAN)
+        return absence(field.presence)
 
     def _column(self, node: exp.Column) -> Expr:
         field = self.find(node)
@@ -191,14 +198,7 @@ class Scope:
         return replace(self, fields=tuple(fields))
 
 
-def _of_format(form: str) -> tuple[Value, ...] | None:
-    texts = date_formats.texts(form, _FEW, MAX_DOMAIN)
-    if texts is None:
-        return None
-    return (*texts, None)
-
-
-def domain(expr: Expr, scope: Scope) -> tuple[Value, ...] | None:
+def domain(expr: Expr, scope: Scope) -> Values | None:
     """The public list of values that an expression takes, if the schema or its own form gives one."""
     match expr:
         case Column():
@@ -208,58 +208,77 @@ def domain(expr: Expr, scope: Scope) -> tuple[Value, ...] | None:
             return values
         case Literal():
             return (expr.value,)
-        case Call(op="is_null"):
-            return (False, True)
-        case Call(op="case", args=args):
-            return _chosen([*args[1:-1:2], args[-1]], scope)
-        case Call(op="coalesce", args=args):
-            return _coalesced(args, scope)
-        case Call(op="bucket", args=args):
-            return (*(e.value for e in args[1:-1] if isinstance(e, Literal)), None)
-        case Call(op="date_part", args=(Literal(value=part), _)) if part in _FEW:
-            return (*_FEW[str(part)], None)
-        case Call(op="date_format", args=(Literal(value=form), _)):
-            return _of_format(str(form))
+        case Call(op=op):
+            rule = FUNCTIONS[op].keys.domain
+            if rule is not None:
+                return rule(expr, lambda part: domain(part, scope))
+            return _fewer(_by_type(expr, scope), expr, scope)
     return _by_type(expr, scope)
 
 
-def _declared(column: Column, scope: Scope) -> tuple[Value, ...] | None:
+def _fewer(values: Values | None, call: Call, scope: Scope) -> Values | None:
+    """Those of the values between a call's bounds that it takes: of floor(age / 10) * 10 on 0 … 100
+    eleven."""
+    if values is None or call.type.kind is Kind.BOOLEAN:
+        return values
+    computed_values = _computed(call, scope)
+    if computed_values is None:
+        return values
+    return tuple(value for value in values if value is None or value in computed_values)
+
+
+def _computed(call: Call, scope: Scope) -> frozenset[Value] | None:
+    """All values of a call, by evaluation, where those of its arguments are few, and engines agree on it."""
+    exact = FUNCTIONS[call.op].keys.exact
+    domains = [_few(arg, scope) for arg in call.args]
+    known_domains = [each for each in domains if each is not None]
+    if exact is None or len(known_domains) < len(domains):
+        return None
+    if math.prod(map(len, known_domains)) > MAX_EVALUATED:
+        return None
+    try:
+        return frozenset(exact(call, values) for values in product(*known_domains))
+    except Inexact:
+        return None
+
+
+def _few(expr: Expr, scope: Scope) -> Collection[Value] | None:
+    """A list that holds every value of an expression, by its type and bounds or by evaluation. Not by the
+    declared values of a column: a row may have another one."""
+    if isinstance(expr, Literal):
+        return (expr.value,)
+    computed_values = _computed(expr, scope) if isinstance(expr, Call) else None
+    if computed_values is not None:
+        return computed_values
+    if expr.type.kind is not Kind.FLOAT or decimal_places(expr) != 0:
+        return _by_type(expr, scope)
+    numbers = _whole_numbers(scope.interval(expr), 1)
+    return None if numbers is None else (*map(float, numbers), None)
+
+
+def _declared(column: Column, scope: Scope) -> Values | None:
     return next((f.domain for f in scope.fields if f.column == column), None)
 
 
-def _coalesced(args: Sequence[Expr], scope: Scope) -> tuple[Value, ...] | None:
-    """Never NULL where one of them is a literal that is not."""
-    values = _chosen(args, scope)
-    if values is None or not any(isinstance(a, Literal) and a.value is not None for a in args):
-        return values
-    return tuple(value for value in values if value is not None)
-
-
-def _chosen(exprs: Sequence[Expr], scope: Scope) -> tuple[Value, ...] | None:
-    """What one of several expressions may be, where that is known of each of them."""
-    values: list[Value] = []
-    for expr in exprs:
-        each = domain(expr, scope)
-        if each is None:
-            return None
-        values += each
-    return tuple(dict.fromkeys(values))
-
-
-def _by_type(expr: Expr, scope: Scope) -> tuple[Value, ...] | None:
+def _by_type(expr: Expr, scope: Scope) -> Values | None:
     """Booleans, and whole numbers with few values between their bounds. NULL is a key like any other."""
     if expr.type.kind is Kind.BOOLEAN:
         return (False, True, None)
-    bounds = None
-    if expr.type.kind in types.WHOLE:
-        bounds = scope.interval(expr).bounds
-    if bounds is None:
+    if expr.type.kind not in types.WHOLE:
         return None
-    unit = 10**expr.type.scale
-    low, high = -(-bounds[0] * unit // 1), bounds[1] * unit // 1
-    if high - low >= MAX_DOMAIN:
+    numbers = _whole_numbers(scope.interval(expr), 10**expr.type.scale)
+    if numbers is None:
         return None
-    numbers = range(int(low), int(high) + 1)
     if expr.type.kind is Kind.INTEGER:
         return (*numbers, None)
     return (*(Decimal(n).scaleb(-expr.type.scale) for n in numbers), None)
+
+
+def _whole_numbers(between: Interval, unit: int) -> range | None:
+    """The multiples of 1 / unit in an interval, where they are few."""
+    if between.bounds is None:
+        return None
+    low, high = -(-between.bounds[0] * unit // 1), between.bounds[1] * unit // 1
+    if high - low >= MAX_DOMAIN:
+        return None
+    return range(int(low), int(high) + 1)

@@ -16,10 +16,12 @@ from sqlglot import expressions as exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ParseError, TokenError
 
-from deniable.errors import InvalidQuery
-from deniable.sql import functions
+from deniable.sql.functions import NODES as FUNCTION_NODES
+from deniable.sql.functions import refused
+from deniable.sql.functions.aggregates import NUMERIC
 from deniable.sql.read import hints
 from deniable.sql.read.rewrites import rewritten
+from deniable.sql.refusals import refuse, shown
 
 MAX_BYTES = 64 * 1024
 MAX_DEPTH = 120
@@ -30,25 +32,6 @@ MAX_READINGS = 4 * MAX_TOKENS
 _OPEN, _CLOSE = {"(", "[", "{"}, {")", "]", "}"}
 _PREFIX = {"NOT", "-", "+", "~", "@"}
 _TWICE = frozenset({*DuckDB.Parser.TYPE_TOKENS, TokenType.LATERAL})
-
-_QUIET = "No data was read and nothing was charged."
-
-
-def refuse(what: str, way_out: str = "") -> NoReturn:
-    """One shape for all refusals: what is not answered, the way out, and that nothing happened."""
-    raise InvalidQuery(" ".join(part for part in (what, way_out, _QUIET) if part))
-
-
-def shown(name: str) -> str:
-    """A name in quotes; letters that look like others are named by their code.
-
-    >>> print(shown("d\u0430ys"))
-    "dаys" (with U+0430)
-    """
-    odd = sorted({f"U+{ord(c):04X}" for c in name if not (c.isascii() and c.isprintable())})
-    cut = name if len(name) <= 60 else name[:60] + "…"
-    note = f" (with {', '.join(odd[:3])})" if odd else ""
-    return f'"{cut}"{note}'
 
 
 def parse(text: str) -> exp.Query:
@@ -300,7 +283,7 @@ def _check_node(node: exp.Expr) -> None:
     for part, value in node.args.items():
         if value and part not in parts:
             what, way_out = PARTS.get(
-                part, (f"{part.upper().strip('_')} of {name_of(node)}", functions.UNKNOWN)
+                part, (f"{part.upper().strip('_')} of {name_of(node)}", refused.UNKNOWN)
             )
             refuse(f"{what} is not answered.", way_out)
 
@@ -311,8 +294,8 @@ def refuse_node(node: exp.Expr) -> NoReturn:
         if isinstance(node, kind):
             refuse(f"{name} is not answered.", way_out)
     node_name = _parsed_name(node).lower()
-    hint = hints.of_function(name) if isinstance(node, exp.Func) else functions.REFUSED.get(name.lower())
-    refuse(f"{name} is not answered.", functions.REFUSED.get(node_name) or hint or functions.UNKNOWN)
+    hint = hints.of_function(name) if isinstance(node, exp.Func) else refused.REFUSED.get(name.lower())
+    refuse(f"{name} is not answered.", refused.REFUSED.get(node_name) or hint or refused.UNKNOWN)
 
 
 def name_of(node: exp.Expr) -> str:
@@ -418,86 +401,43 @@ ALLOWED: dict[type[exp.Expr], set[str]] = {
     exp.WithinGroup: _BINARY,
     exp.PercentileCont: _BINARY,
     exp.PercentileDisc: _BINARY,
-    exp.Case: {"this", "ifs", "default"},
-    exp.If: {"this", "true", "false"},
-    exp.Between: {"this", "low", "high"},
-    exp.In: {"this", "expressions", "query"},
     exp.Exists: _UNARY,
-    exp.Cast: {"this", "to"},
-    exp.TryCast: {"this", "to", "safe"},
-    exp.Coalesce: {"this", "expressions"},
-    exp.Greatest: {"this", "expressions"},
-    exp.Least: {"this", "expressions"},
-    exp.Concat: {"expressions"},
-    exp.Round: {"this", "decimals"},
-    exp.Substring: {"this", "start", "length"},
-    exp.Replace: {"this", "expression", "replacement"},
-    exp.Trim: {"this", "position", "expression"},
-    exp.TimestampTrunc: {"this", "unit"},
-    exp.DateTrunc: {"this", "unit"},
-    exp.DateDiff: {"this", "expression", "unit"},
-    exp.RegexpLike: {"this", "expression", "flag"},
-    exp.RegexpILike: {"this", "expression", "flag"},
-    exp.SimilarTo: _BINARY,
     exp.LimitOptions: {"rows"},
     exp.Any: _UNARY,
     exp.All: _UNARY,
     exp.GenerateSeries: {"start", "end", "step", "is_end_exclusive"},
     exp.Fetch: {"count", "direction", "limit_options"},
     exp.ApproxQuantile: {"this", "quantile"},
-    exp.WidthBucket: {"this", "min_value", "max_value", "num_buckets"},
-    exp.Trunc: {"this", "decimals"},
-    exp.SplitPart: {"this", "delimiter", "part_index"},
-    exp.StrPosition: {"this", "substr"},
-    exp.RegexpExtract: {"this", "expression", "group", "null_if_pos_overflow"},
-    exp.RegexpReplace: {"this", "expression", "replacement", "modifiers", "single_replace"},
-    exp.Pad: {"this", "expression", "fill_pattern", "is_left"},
     exp.Pi: set(),
-    exp.DateAdd: {"this", "expression", "unit"},
-    exp.DateSub: {"this", "expression", "unit"},
-    exp.DateBin: {"this", "expression", "unit"},
     exp.Interval: {"this", "unit", "fraction_in_string"},
-    exp.TimeToStr: {"this", "format"},
-    exp.ToChar: {"this", "format"},
-    exp.UnixToTime: {"this", "scale"},
     exp.CurrentDate: set(),
     exp.CurrentTimestamp: set(),
     exp.Count: _UNARY,
-    exp.JSONExtractScalar: {"this", "expression", "only_json_types", "scalar_only"},
-    exp.JSONExtract: {"this", "expression", "only_json_types"},
     exp.JSONPath: {"expressions"},
     exp.JSONPathRoot: set(),
     exp.JSONPathKey: _UNARY,
     exp.JSONPathSubscript: _UNARY,
 }
-# fmt: off
-_BINARIES: tuple[type[exp.Expr], ...] = (
-    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT,
-    exp.GTE, exp.And, exp.Or, exp.Is, exp.Like, exp.ILike, exp.Escape, exp.DPipe, exp.Pow, exp.Log,
-    exp.Nullif, exp.StartsWith, exp.EndsWith, exp.Contains, exp.Left, exp.Right, exp.Extract,
-    exp.NullSafeEQ, exp.NullSafeNEQ, exp.SafeDivide,
+_AGGREGATES: tuple[type[exp.Expr], ...] = (
+    *NUMERIC,
+    exp.Median,
+    exp.CountIf,
+    exp.ApproxDistinct,
+    exp.LogicalOr,
+    exp.LogicalAnd,
 )
-_UNARIES: tuple[type[exp.Expr], ...] = (
-    exp.Neg, exp.Not, exp.Abs, exp.Sign, exp.Floor, exp.Ceil, exp.Sqrt, exp.Ln, exp.Exp, exp.Lower, exp.Upper,
-    exp.Length, *functions.NUMERIC, exp.Median, exp.CountIf, exp.Year, exp.Quarter, exp.Month, exp.Week,
-    exp.WeekOfYear, exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfWeekIso, exp.DayOfYear, exp.Hour,
-    exp.Minute, exp.Second, exp.ApproxDistinct, exp.LogicalOr, exp.LogicalAnd, exp.Date, exp.LastDay,
-    exp.Dayname, exp.Monthname, exp.TimeToUnix,
-)
-# fmt: on
-ALLOWED |= dict.fromkeys(_BINARIES, _BINARY) | dict.fromkeys(_UNARIES, _UNARY)
+ALLOWED |= dict.fromkeys(_AGGREGATES, _UNARY) | {
+    kind: set(node.parts) for kind, node in FUNCTION_NODES.items()
+}
 ALLOWED = {kind: parts | _FLAGS for kind, parts in ALLOWED.items()}
 
 # Kinds of nodes with a way out of their own; the first that fits.
 NODES: dict[type[exp.Expr], str] = {
-    exp.Window: "Over private rows it would look at other people's. "
-    + functions._WINDOW
-    + " "
-    + functions._LATEST,
-    exp.IgnoreNulls: functions._ONE,
+    exp.Window: "Over private rows it would look at other people's. " + refused.WINDOW + " " + refused.LATEST,
+    exp.IgnoreNulls: refused.ONE,
     exp.Any: "Use IN, or compare with (SELECT MAX(x) FROM …) of a public table.",
     exp.All: "Use NOT IN, or compare with (SELECT MAX(x) FROM …) of a public table.",
-    exp.Lateral: functions._LATERAL,
+    exp.Lateral: refused.LATERAL,
     exp.Tuple: "Of several columns make one text: a || '-' || b.",
     exp.Placeholder: "Write the value as a literal.",
     exp.Parameter: "Write the value as a literal.",
@@ -527,10 +467,10 @@ PARTS: dict[str, tuple[str, str]] = {
     "limit": ("LIMIT inside a subquery", "Put it at the end."),
     "offset": ("OFFSET inside a subquery", "Put it at the end."),
     "order": ("ORDER BY inside a subquery", "Put it at the end."),
-    "recursive": ("A recursive WITH", functions._RECURSIVE),
-    "qualify": ("QUALIFY", functions._WINDOW),
-    "windows": ("WINDOW", functions._WINDOW),
-    "laterals": ("LATERAL", functions._LATERAL),
+    "recursive": ("A recursive WITH", refused.RECURSIVE),
+    "qualify": ("QUALIFY", refused.WINDOW),
+    "windows": ("WINDOW", refused.WINDOW),
+    "laterals": ("LATERAL", refused.LATERAL),
     "sample": ("SAMPLE", "Sampling spends privacy's benefit on nothing here; ask about all rows."),
     "pivots": (
         "PIVOT of private rows",
@@ -540,9 +480,9 @@ PARTS: dict[str, tuple[str, str]] = {
     "into": ("INTO", "Answers come back; nothing is written."),
     "locks": ("FOR UPDATE", "Nothing is locked."),
     "on": ("DISTINCT ON", "Use GROUP BY, or a subquery that groups by the unit."),
-    "db": ("A name in another schema or catalog", functions._FILE),
-    "catalog": ("A name in another schema or catalog", functions._FILE),
-    "unnest": ("UNNEST", functions._LIST),
+    "db": ("A name in another schema or catalog", refused.FILE),
+    "catalog": ("A name in another schema or catalog", refused.FILE),
+    "unnest": ("UNNEST", refused.LIST),
     "method": ("An ASOF or POSITIONAL join is not answered.", "Write JOIN … USING (…) or ON a.x = b.x."),
     "by_name": ("UNION BY NAME", "Write the columns in the same order and use UNION ALL."),
     "limit_options": ("LIMIT with a percentage or ties", "Write LIMIT with a whole number."),
@@ -551,10 +491,10 @@ PARTS: dict[str, tuple[str, str]] = {
     "rename": ("SELECT *", "Name the columns."),
     "kind": ("SELECT AS", "Name the columns."),
     "hint": ("A hint", "Leave it out."),
-    "db_": ("A name in another schema or catalog", functions._FILE),
+    "db_": ("A name in another schema or catalog", refused.FILE),
     "trim_chars": ("TRIM of other characters than spaces", "Use replace."),
     "format": ("CAST with FORMAT", "Use CAST(x AS DATE)."),
-    "parameters": ("A function with two lists of arguments", functions.UNKNOWN),
+    "parameters": ("A function with two lists of arguments", refused.UNKNOWN),
     "materialized": ("MATERIALIZED", "Leave it out."),
-    "expression": ("This form of the function", functions.UNKNOWN),
+    "expression": ("This form of the function", refused.UNKNOWN),
 }

@@ -14,21 +14,23 @@ from typing import NoReturn
 from sqlglot import expressions as exp
 
 from deniable.sql import functions, presence
+from deniable.sql.coercion import condition
+from deniable.sql.functions.arithmetic import product_of, sum_of
+from deniable.sql.functions.choices import choice
+from deniable.sql.functions.conditions import absence
 from deniable.sql.read.aggregates import aggregate, extreme_time, time_of
-from deniable.sql.read.expressions.coercion import condition
-from deniable.sql.read.expressions.float_keys import as_key
-from deniable.sql.read.expressions.translator import Translator
+from deniable.sql.read.expressions.translator import Translator, as_key
 from deniable.sql.read.names import NO_SUBQUERY, Scope, domain, fold, is_subquery
-from deniable.sql.read.parse import PARTS, parse, refuse, shown
+from deniable.sql.read.parse import PARTS, parse
 from deniable.sql.read.relations.from_clause import Sources, rows_of
 from deniable.sql.read.relations.per_unit import aliases, has_aggregate, meant, plain
 from deniable.sql.read.relations.unit_types import check_units
 from deniable.sql.read.struct_fields import with_declared_fields
+from deniable.sql.refusals import refuse, shown
 from deniable.sql.schema.declare import Schema
 from deniable.sql.tree import (
     Aggregate,
     AggregateRef,
-    Call,
     Expr,
     Key,
     KeyRef,
@@ -39,7 +41,7 @@ from deniable.sql.tree import (
     Query,
     Relation,
 )
-from deniable.sql.types import BOOLEAN, INTEGER
+from deniable.sql.types import INTEGER
 from deniable.sql.types_relations import aggregate_type, hoisted, prune, read
 from deniable.units import Unit
 
@@ -222,8 +224,7 @@ class _Answer:
             refuse("GROUPING expects what stands in GROUP BY.", "Write it as it stands there.")
         number, *digits = [self._is_total(self._grouped(plain(part))) for part in node.expressions]
         for digit in digits:
-            twice = Call("multiply", (number, Literal(2, INTEGER)), INTEGER)
-            number = Call("add", (twice, digit), INTEGER)
+            number = sum_of(product_of(number, Literal(2, INTEGER)), digit)
         return number
 
     def _grouped(self, node: exp.Expr) -> int:
@@ -238,8 +239,7 @@ class _Answer:
             self.marks[index] = len(self.keys)
             self.keys.append(Key(f"_grouping{index}", Literal(index, INTEGER), (index,)))
         mark = KeyRef(self.marks[index], INTEGER)
-        missing = Call("is_null", (mark,), BOOLEAN)
-        return Call("case", (missing, Literal(1, INTEGER), Literal(0, INTEGER)), INTEGER)
+        return choice(INTEGER, absence(mark), Literal(1, INTEGER), Literal(0, INTEGER))
 
     def _with_marks(self, group: tuple[int, ...]) -> tuple[int, ...]:
         return (*group, *sorted(self.marks[i] for i in group if i in self.marks))

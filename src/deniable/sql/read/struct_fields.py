@@ -10,7 +10,7 @@ from sqlglot import expressions as exp
 
 from deniable.sql.read import hints
 from deniable.sql.read.names import fold
-from deniable.sql.read.parse import refuse, shown
+from deniable.sql.refusals import refuse, shown
 from deniable.sql.schema.declare import Schema
 
 _STEPS = (exp.Dot, exp.Bracket, exp.StructExtract)

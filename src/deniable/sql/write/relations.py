@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.functions.choices import choice
 from deniable.sql.tree import (
     Aggregate,
     Among,
@@ -110,7 +111,7 @@ def _without_filter(of: Aggregate) -> Aggregate:
     if of.where is None:
         return of
     value = Literal(1, INTEGER) if of.of is None else of.of
-    conditional = Call("case", (of.where, value, Literal(None, value.type)), value.type)
+    conditional = choice(value.type, of.where, value, Literal(None, value.type))
     return replace(of, of=conditional, where=None)
 
 

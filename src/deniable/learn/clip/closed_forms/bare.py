@@ -18,7 +18,7 @@ from deniable.learn.clip.closed_forms.tape import Uncovered
 def _times(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options: Any) -> Any:
     """x·p or p·x with a bare parameter."""
     x, p = (b, a) if cover.tape.tracks(a) else (a, b)
-    if options or not _spreads(cover, x, p):
+    if options or not spreads(cover, x, p):
         return _other(cover, func, a, b, options)
     return cover.affine(x, p, None, p.shape)
 
@@ -26,7 +26,7 @@ def _times(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options:
 def _plus(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options: Any) -> Any:
     """x + p or p + x with a bare parameter."""
     x, p = (b, a) if cover.tape.tracks(a) else (a, b)
-    if options or not _spreads(cover, x, p):
+    if options or not spreads(cover, x, p):
         return _other(cover, func, a, b, options)
     return cover.affine(x, None, p, p.shape)
 
@@ -39,7 +39,7 @@ def _other(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, options: d
     return out
 
 
-def _spreads(cover: Cover, x: Any, p: Any) -> bool:
+def spreads(cover: Cover, x: Any, p: Any) -> bool:
     """Whether p is a parameter that is spread over the examples of x, and x over nothing."""
     if not (cover.tape.tracks(p) and isinstance(x, Tensor) and not cover.tape.tracks(x)):
         return False

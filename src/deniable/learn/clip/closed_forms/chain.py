@@ -18,6 +18,7 @@ from torch.nn.modules import module as modules
 
 from deniable.learn.clip.closed_forms import taps
 from deniable.learn.clip.closed_forms.tape import Part, Saved, Tape, Uncovered
+from deniable.learn.clip.guard import guarded, refuse_own_backward
 
 
 class Link(Protocol):
@@ -215,8 +216,10 @@ class Plain:
 
     def forward(self, x: Tensor, fresh: bool) -> Tensor:
         self.x = x.detach()
-        with torch.enable_grad():
+        with torch.enable_grad(), guarded():
             self.out = self.module(self.x.requires_grad_(x.is_floating_point()))
+        if self.out.requires_grad:
+            refuse_own_backward(self.out)
         return self.out.detach()
 
     def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:

@@ -19,6 +19,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from deniable.errors import InvalidParameter
 from deniable.learn.clip.closed_forms import taps
 from deniable.learn.clip.closed_forms.tape import Part, Reordered, Tape, Uncovered
+from deniable.learn.clip.guard import refuse_call
 
 
 class Cover(TorchFunctionMode):
@@ -49,6 +50,7 @@ class Cover(TorchFunctionMode):
     ) -> Any:
         handler = self.handlers.get(func)
         if handler is None:
+            refuse_call(func, args)
             return func(*args, **(kwargs or {}))
         return handler(self, func, *args, **(kwargs or {}))
 

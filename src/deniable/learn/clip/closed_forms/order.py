@@ -6,8 +6,8 @@ others, or once a router that began with zeros has learnt something. So every in
 at, in every pass: if the rows are not in their order afterwards, or not known to be those of the owners that
 are on record, the pass ends with `Reordered`, and the examples go through the model one by one.
 
-Not reached: an order that is made without an index or a plain product (`torch.bmm` with a mask, `torch.sort`
-of rows); there the trials on made-up rows are what is left."""
+Examples that are sorted, counted or compared with one another end the pass too. Not reached: an order that is
+made without any of these; there the trials on made-up rows are what is left."""
 
 from __future__ import annotations
 
@@ -96,6 +96,47 @@ def _select(
     return func(input, dim, index, **rest)
 
 
+def _has_examples(cover: Cover, x: Any) -> bool:
+    """Whether the first axis may be that of the examples."""
+    if not isinstance(x, Tensor) or not x.dim() or x.shape[0] != cover.tape.rows:
+        return False
+    return not cover.tape.tracks(x) and id(x) not in cover.fixed
+
+
+def _sort(
+    cover: Cover, func: Callable[..., Any], input: Tensor, *args: Any, dim: Any = None, **named: Any
+) -> Any:
+    """Examples by what they are: `dim` is the first number that is no truth value, after k where there is
+    one."""
+    axis = dim if dim is not None else _axis_of(func, args)
+    if _has_examples(cover, input) and axis % input.dim() == 0:
+        raise Reordered
+    return func(input, *args, **named) if dim is None else func(input, *args, dim=dim, **named)
+
+
+def _axis_of(func: Callable[..., Any], args: tuple[Any, ...]) -> int:
+    numbers = [each for each in args if isinstance(each, int) and not isinstance(each, bool)]
+    numbers = numbers[1:] if func in BY_RANK else numbers
+    return numbers[0] if numbers else -1
+
+
+def _compare(cover: Cover, func: Callable[..., Any], input: Tensor, *args: Any, **named: Any) -> Any:
+    """Which values there are, and how many of each."""
+    if _has_examples(cover, input):
+        raise Reordered
+    return func(input, *args, **named)
+
+
+def _batched_product(cover: Cover, func: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """Products of stacks of matrices: as many rows of the last as there are examples, but not as many
+    matrices, may be the examples, which are added up."""
+    last = args[-1]
+    rows = cover.tape.rows
+    if isinstance(last, Tensor) and last.dim() == 3 and last.shape[1] == rows != last.shape[0]:
+        raise Reordered
+    return func(*args, **named)
+
+
 def _take(cover: Cover, func: Callable[..., Any], input: Tensor, indices: Tensor, dim: Any = None) -> Any:
     if dim is not None and dim % input.dim() == 0:
         refuse_pick(cover, input, indices)
@@ -129,7 +170,21 @@ def _index_put(
     return func(input, indices, values, *rest, **named)
 
 
+BY_RANK = (torch.topk, torch.Tensor.topk, torch.kthvalue, torch.Tensor.kthvalue)
+
 HANDLERS: dict[Any, Callable[..., Any]] = {
+    **dict.fromkeys(
+        (torch.sort, torch.Tensor.sort, torch.argsort, torch.Tensor.argsort, *BY_RANK), _sort
+    ),
+    **dict.fromkeys(
+        (
+            torch.msort, torch.Tensor.msort, torch.unique, torch.Tensor.unique, torch.bincount,
+            torch.unique_consecutive, torch.Tensor.unique_consecutive, torch.Tensor.bincount,
+            torch.histc, torch.Tensor.histc,
+        ),
+        _compare,
+    ),
+    **dict.fromkeys((torch.bmm, torch.Tensor.bmm, torch.baddbmm), _batched_product),
     **dict.fromkeys(
         (torch.index_select, torch.Tensor.index_select, torch.gather, torch.Tensor.gather), _select
     ),

@@ -20,6 +20,11 @@ WIDE = (math.inf, 1e4, 30.0, 1.0)
 that are still finite. With these, gradients overflow: code that looks whether all of a batch is finite lets
 one row decide for all."""
 
+FAR = 1e6
+"""A target, or an input, that is far from all others."""
+LEFT_OUT = -100
+"""The class that stands for none (`ignore_index`)."""
+
 
 @dataclass(frozen=True)
 class Draw:
@@ -35,7 +40,8 @@ def made_batch(task: Task, like: Batch, size: int, seed: int) -> tuple[Batch, Dr
     """So many examples of the shapes and types of `like`, and how they were drawn: the
     first way that the model takes.
 
-    A word is any that every table has, a class 0 or 1. One output only: every class but 0 is out of range.
+    A word is any that every table has, a class any that the last layer tells apart, or 0 or 1. One output
+    only: every class but 0 is out of range.
     Where words are no words, or lengths may not be 0, an example's own values are known to be right.
     """
     last: Exception | None = None
@@ -62,6 +68,8 @@ def made_batch(task: Task, like: Batch, size: int, seed: int) -> tuple[Batch, Dr
 def _draws(task: Task, like: Batch) -> Iterator[Draw]:
     tables = [m.num_embeddings for m in task.model.modules() if isinstance(m, nn.Embedding | nn.EmbeddingBag)]
     words = min(tables, default=2)
+    if (classes := _last_width(task.model)) > 2:
+        yield Draw(words, classes)
     yield Draw(words, 2)
     yield Draw(words, 1)
     if words > 2:
@@ -69,6 +77,17 @@ def _draws(task: Task, like: Batch) -> Iterator[Draw]:
         yield Draw(2, 1)
     if like.public:
         yield Draw(2, 2, of_example=True)
+
+
+def _last_width(model: nn.Module) -> int:
+    """How many numbers the last layer gives: as many classes, where there are classes."""
+    width = 0
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            width = module.out_features
+        elif isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d):
+            width = module.out_channels
+    return width
 
 
 def drawn(task: Task, like: Batch, size: int, seed: int, draw: Draw, wide: float | None = None) -> Batch:
@@ -98,6 +117,43 @@ def _whole(part: Tensor, shape: tuple[int, ...], most: int, draw: Draw, random: 
         return torch.randint(0, most, shape, generator=random)
     values = torch.tensor(sorted(set(part.flatten().cpu().tolist())))
     return values[torch.randint(0, len(values), shape, generator=random)]
+
+
+def odd_rows(task: Task, own: Batch, draw: Draw) -> Iterator[Batch]:
+    """Batches like `own` in which one part of all rows has a value that data may have and drawn numbers have
+    not: 0, 1, a mark for what is left out (-100), numbers far from all others; the same value in all rows;
+    and several of these in turn. A word that no table has raises, and then says nothing."""
+    structure, parts = taken_apart(own.rows)
+    targets = task.objective.targets(structure, len(parts))
+    for place, part in enumerate(parts):
+        classes = draw.classes if place in targets else draw.words
+        for odd in _odd_parts(own, part, classes):
+            yield own.with_rows(structure.built([*parts[:place], odd, *parts[place + 1 :]]))
+    yield own.with_rows(structure.built([_repeated(own, part) for part in parts]))
+
+
+def _odd_parts(own: Batch, part: Tensor, classes: int) -> Iterator[Tensor]:
+    values = _odd_values(part.dtype, classes)
+    yield from (torch.full_like(part, value) for value in values)
+    rows = torch.arange(len(part), device=part.device) % len(values)
+    in_turn = torch.tensor(values, device=part.device).to(part.dtype)[rows]
+    yield in_turn.view(-1, *[1] * (part.dim() - 1)).expand_as(part).clone()
+    yield _repeated(own, part)
+
+
+def _odd_values(kind: torch.dtype, classes: int) -> tuple[float, ...]:
+    if kind is torch.bool:
+        return (0, 1)
+    if kind.is_floating_point:
+        return (0, 1, FAR, -FAR) if kind is not torch.float16 else (0, 1)
+    is_signed = torch.iinfo(kind).min < 0
+    return (0, 1, classes - 1, *((-1, LEFT_OUT) if is_signed else ()))
+
+
+def _repeated(own: Batch, part: Tensor) -> Tensor:
+    """The first example in place of all."""
+    first = own.split(part)[:1]
+    return first.expand(own.examples, *first.shape[1:]).flatten(0, 1).clone()
 
 
 def with_targets_of(task: Task, own: Batch, others: Batch) -> Batch:

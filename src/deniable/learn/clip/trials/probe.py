@@ -14,6 +14,7 @@ two and a batch of three generated examples are compared with the same examples 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -32,7 +33,14 @@ from deniable.learn.clip.closed_forms.tape import ParameterKey, Reordered, Uncov
 from deniable.learn.clip.closed_forms.terms import GradientRows, Lookup, Mixed, Outer, Single, Term, TiedTable
 from deniable.learn.clip.passes import Pass, Passed, Task, alone, chained, closed, vectorized
 from deniable.learn.clip.rounding import summing
-from deniable.learn.clip.trials.generated import WIDE, drawn, exchanged, made_batch, with_targets_of
+from deniable.learn.clip.trials.generated import (
+    WIDE,
+    drawn,
+    exchanged,
+    made_batch,
+    odd_rows,
+    with_targets_of,
+)
 from deniable.learn.nests import taken_apart
 
 SIZES = (2, 3)
@@ -210,12 +218,13 @@ def batches_for(size: int) -> int:
 @torch.enable_grad()
 def _refuse_exchange(task: Task, like: Batch, size: int, seed: int) -> None:
     """Refuse if the loss of a row changes when all others of a larger batch are
-    replaced, by numbers near or far from 0. With gradients on: a model may take some of its own."""
+    replaced, by numbers near or far from 0 and by such as no draw has. With gradients on: a model may take
+    some of its own."""
     near, draw = made_batch(task, like, size, 2 * seed)
     attributes = Attributes.of(task.model)
     here = near.split(task.losses(near).detach())
-    for wide in WIDE:
-        others = _ones_for_targets(task, drawn(task, like, size, 2 * seed + 1, draw, wide), near)
+    far = (_ones_for_targets(task, drawn(task, like, size, 2 * seed + 1, draw, wide), near) for wide in WIDE)
+    for others in itertools.chain(far, odd_rows(task, near, draw)):
         # The ends: what leaks along a batch (a running sum, a shift) reaches the last row from the first, or
         # back.
         for i in (0, size - 1):

@@ -12,14 +12,24 @@ at a time (`alone`) needs no trust in the model.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from torch import Tensor
 
 from deniable.learn.clip.batch import Batch
 from deniable.learn.clip.passes import Pass, Passed, Task
-from deniable.learn.clip.trials.generated import WIDE, Draw, drawn, exchanged, made_batch, with_targets_of
+from deniable.learn.clip.trials.generated import (
+    WIDE,
+    Draw,
+    drawn,
+    exchanged,
+    made_batch,
+    odd_rows,
+    with_targets_of,
+)
 from deniable.learn.clip.trials.probe import (
     DRAWS,
     LARGE,
@@ -32,6 +42,9 @@ from deniable.learn.clip.trials.probe import (
     row_gradients,
     still,
 )
+
+ODD_STEP = 4
+"""One of so many batches of odd rows is tried at each turn, for time."""
 
 
 def same_alone(task: Task, run: Pass, like: Batch, sizes: Iterable[int]) -> bool:
@@ -48,15 +61,16 @@ def same_alone(task: Task, run: Pass, like: Batch, sizes: Iterable[int]) -> bool
 
 
 def _agrees(task: Task, run: Pass, like: Batch, size: int, turn: int, seed: int) -> bool:
-    """Of the first, a middle and the last row, among rows near and far from 0."""
+    """Of the first, a middle and the last row, among rows near and far from 0 and some that no draw has."""
     try:
         own, draw = made_batch(task, like, size, seed)
         picks = {0, size // 2, size - 1}
         # Two spreads at each turn, for time; losses are tried with all of them (`probe`).
         spreads = WIDE[::2] if size <= LARGE and turn % 2 == 0 else WIDE[1::2]
-        return _unmoved(task, run, own, own, picks) and all(
-            _unmoved(task, run, own, _others(task, own, draw, seed, wide), picks) for wide in spreads
-        )
+        far = (_others(task, own, draw, seed, wide) for wide in spreads)
+        # Losses are tried among all odd rows too, and code that acts on gradients alone goes one by one.
+        odd = islice(odd_rows(task, own, draw), turn % ODD_STEP, None, ODD_STEP)
+        return all(_unmoved(task, run, own, others, picks) for others in itertools.chain((own,), far, odd))
     except (Exception, SystemExit):  # what fails on made-up rows is not trusted
         return False
 

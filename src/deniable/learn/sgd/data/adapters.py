@@ -99,6 +99,24 @@ def is_frame(data: Any) -> bool:
     return _kind(data) in FRAMES
 
 
+def may_have_gaps(data: Any) -> bool:
+    """Whether a part of a pair or a dict is a column or a frame in which a row may have no value (Arrow,
+    polars, pandas' own types such as Int64). As an array it has another type with such a row than without,
+    so its type would tell of a row."""
+    parts = data.values() if isinstance(data, Mapping) else data
+    return any(may_have_gaps(part) if isinstance(part, tuple) else _has_gaps(part) for part in parts)
+
+
+def _has_gaps(part: Any) -> bool:
+    kind = _kind(part)
+    if kind not in FRAMES | COLUMNS:
+        return False
+    if kind[0] != "pandas":
+        return True
+    types = part.dtypes if kind in FRAMES else [part.dtype]
+    return not all(isinstance(each, np.dtype) for each in types)
+
+
 def positional(data: Any) -> Any:
     """`by_position` for each part of a tuple, a list or a dict."""
     match data:

@@ -230,6 +230,8 @@ def rows(data: Any, example: Any = None) -> Rows:
             tensors = adapters.rows_of_tensors(data)
             return DatasetRows(data, example) if tensors is None else _of_tensors(tensors, example)
         case tuple() | Mapping() | [_, _]:
+            if example is None and adapters.may_have_gaps(data):
+                raise InvalidParameter(UNDECLARED)
             parts = _of_parts(adapters.positional(_as_declared(data, example)), example)
             if parts is not None:
                 return parts

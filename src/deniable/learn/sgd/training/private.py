@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.optimizer import _global_optimizer_pre_hooks, register_optimizer_step_pre_hook
 
@@ -24,6 +25,8 @@ from deniable.learn.sgd.training.trainer import Trainer
 from deniable.ledger import Account, Session
 from deniable.mechanism import Random, Release
 
+SMALL = 2**16
+"""Up to so many numbers one sum of all is quicker than one for each parameter."""
 OpenSession = Callable[[TrainingSteps], Session[Any]]
 """Pays for the steps of a run, or takes up what was paid for, and begins them."""
 
@@ -49,14 +52,15 @@ class Private:
         take_up: Callable[[Trainer], None] = _as_it_is,
     ) -> None:
         self.run = run
-        self._optimizer, self._stepped, self._shown = optimizer, True, True
+        self._optimizer, self._has_stepped, self._shows_lots = optimizer, True, True
         self._take_up = take_up
-        self._seen: Lot = []
+        self._seen_lot: Lot = []
         self._rows = run.rows(data)
         self._empty = self._rows.form(run.dtype).repeated(0)
         self._conduct = conduct(run.model)
         self._trainer: Trainer | None = None
         self._stepping = False
+        self._marks: list[int] = []
         self._guard = weakref.finalize(self, register_optimizer_step_pre_hook(_Guard(self)).remove)
         try:
             self._session = open_session(TrainingSteps(run, self._start, self._show))
@@ -71,8 +75,8 @@ class Private:
 
     def _show(self, lot: Lot) -> None:
         """Copies: what is done to them in place must not reach the rows that `step` trains on."""
-        if self._shown:
-            self._seen = [batch.with_rows(mapped(Tensor.clone, batch.rows)) for batch in lot]
+        if self._shows_lots:
+            self._seen_lot = [batch.with_rows(mapped(Tensor.clone, batch.rows)) for batch in lot]
 
     def refuse_step(self, optimizer: Optimizer, closure: object) -> None:
         """Raise if an optimiser, this one or another, is about to move the model outside of `step`.
@@ -98,6 +102,21 @@ class Private:
         self._trainer.learn_ways(self.run.check(self._rows, model=self.run.model))
         self._conduct = conduct(self.run.model)
 
+    def _refuse_moved(self) -> None:
+        """Raise if the weights are not those that the last step left: what moved them may be a gradient of
+        the rows that were shown, without noise. It is the caller's code that did it, no row."""
+        if not self._marks:
+            return
+        self.trainer.refuse_changes()  # other parameters than before have a sentence of their own
+        if marks(self.run.model) != self._marks:
+            raise InvalidQuery(
+                "The model's weights were changed between two steps of a private loop, where only "
+                "private.step() may move them: a change by hand (p.data.sub_(…), p.copy_(…)) could carry "
+                "rows into the model without noise. Nothing was run. Put the weights back, or close the "
+                "loop. What needs no rows, such as clamping weights, goes into the optimizer's "
+                "register_step_post_hook."
+            )
+
     @property
     def taken(self) -> int:
         """How many steps were taken."""
@@ -107,36 +126,40 @@ class Private:
         """The lots of the run, each to be followed by `step`. An empty lot has no rows
         and is followed by `step` too."""
         while self.taken < self.run.plan.steps:
-            if not self._stepped:
+            if not self._has_stepped:
                 raise InvalidQuery(
                     "Expected private.step() for every lot: if some are left out, the others are no Poisson "
                     "samples."
                 )
             self._session.ask(Ask.LOT)
-            self._stepped = False
-            yield _joined(self._seen) if self._seen else self._empty
+            self._has_stepped = False
+            if not self._marks:  # whatever was done to the weights before the first lot, no row was shown
+                self._marks = marks(self.run.model)
+            yield _joined(self._seen_lot) if self._seen_lot else self._empty
 
     def step(self) -> Release[dict[str, Tensor]]:
         """Put the noisy mean of the lot's clipped gradients into .grad, let the
         optimiser move, and release that mean."""
         self._try_changes()
+        self._refuse_moved()
         self._stepping = True
         try:
             release: Release[dict[str, Tensor]] = self._session.ask(Ask.STEP)
         finally:
             self._stepping = False
-        self._stepped, self._seen = True, []
+        self._marks = marks(self.run.model)
+        self._has_stepped, self._seen_lot = True, []
         return release
 
     def advance(self) -> Release[dict[str, Tensor]]:
         """Draw a lot that nobody is shown, and take a step on it."""
-        if not self._stepped:
+        if not self._has_stepped:
             raise InvalidQuery("Expected private.step() for the lot that was drawn. Nothing was run.")
-        self._shown = False
+        self._shows_lots = False
         try:
             self._session.ask(Ask.LOT)
         finally:
-            self._shown = True
+            self._shows_lots = True
         return self.step()
 
     @property
@@ -249,6 +272,26 @@ def _refuse_two_loops(run: DPSGD) -> None:
             "Another private loop of this model is open, in which no other may move it. Nothing was charged. "
             "Close that one first (private.close())."
         )
+
+
+def marks(model: nn.Module) -> list[int]:
+    """Numbers that change with any number of a trained parameter: sums of bits, eight bytes at a time.
+    `p.data` changes a parameter without its count of changes, so the numbers are read; this is one pass over
+    the weights, where a step makes dozens."""
+    flat = [p.detach().reshape(-1) for p in model.parameters() if p.requires_grad]
+    if sum(map(len, flat)) <= SMALL:
+        flat = [torch.cat(flat)]
+    return [int(number) for number in torch.stack([bits for each in flat for bits in _bits(each)]).tolist()]
+
+
+def _bits(flat: Tensor) -> list[Tensor]:
+    each = 8 // flat.element_size()
+    even = len(flat) // each * each
+    if flat.data_ptr() % 8 or flat.storage_offset() % each:
+        flat = flat.clone()
+    pairs = [flat[:even].view(torch.int64).sum()] if even else []
+    rest = [flat[even:].clone().view(torch.uint8).sum()] if even < len(flat) else []
+    return [*pairs, *rest]
 
 
 def _memory(parameter: Tensor) -> int:

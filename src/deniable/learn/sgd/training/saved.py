@@ -130,17 +130,17 @@ class _Notes:
     """Tells the ledger which steps are begun before they are, and saves the run after the last of them."""
 
     def __init__(self, account: Account, folder: Checkpoint, every: int) -> None:
-        self._account, self._folder, self._every, self._noted = account, folder, every, -1
+        self._account, self._folder, self._every, self._noted_steps = account, folder, every, -1
 
     def before(self, entry: str, step: int, length: int) -> None:
         """Before step `step` + 1."""
-        if step >= self._noted:
+        if step >= self._noted_steps:
             stop = min(length, step + self._every)
             self._account.begin(entry, step, stop)
-            self._noted = stop
+            self._noted_steps = stop
 
     def after(self, walk: Walk[Any]) -> None:
-        if walk.taken == self._noted:
+        if walk.taken == self._noted_steps:
             self._folder.save(walk.state())
 
 

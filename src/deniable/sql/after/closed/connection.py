@@ -89,7 +89,7 @@ class Closed:
             reader = self._connection.sql(text).to_arrow_reader(BATCH)
             if len(reader.schema) > COLUMNS:
                 _refuse(f"has more than {COLUMNS:,} columns.")
-            table = pa.Table.from_batches(_some(reader), reader.schema)
+            table = pa.Table.from_batches(_read_batches(reader), reader.schema)
             return pa.table([_column(each, lists) for each in table.columns], names=table.column_names)
 
     @contextmanager
@@ -135,7 +135,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _some(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+def _read_batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     """The rows of an answer, until there are too many."""
     rows = size = 0
     for batch in reader:

@@ -27,10 +27,10 @@ def write(stream: IO[bytes], header: dict[str, Any], tables: Sequence[pa.Buffer]
 def read(stream: IO[bytes], most: int, header_most: int = HEADER) -> tuple[dict[str, Any], list[bytes]]:
     """A header and its tables, of `most` bytes together; EOFError where the other side has ended, ValueError
     where it sends anything else."""
-    (length,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
+    (length,) = _LENGTH.unpack(_read_bytes(stream, _LENGTH.size))
     if length > header_most:
         raise ValueError("a header that is too long")
-    header = json.loads(_exactly(stream, length))
+    header = json.loads(_read_bytes(stream, length))
     if not isinstance(header, dict):
         raise ValueError("a header that is none")
     sizes = header.get("sizes")
@@ -38,10 +38,10 @@ def read(stream: IO[bytes], most: int, header_most: int = HEADER) -> tuple[dict[
         raise ValueError("a header without sizes")
     if sum(sizes) > most:
         raise ValueError("more than was asked for")
-    return header, [_exactly(stream, size) for size in sizes]
+    return header, [_read_bytes(stream, size) for size in sizes]
 
 
-def _exactly(stream: IO[bytes], size: int) -> bytes:
+def _read_bytes(stream: IO[bytes], size: int) -> bytes:
     content = stream.read(size)
     if len(content) < size:
         raise EOFError

@@ -1,1 +1,1 @@
-"""From syntax to typed expressions: the translator, and the rules for types that meet, texts and keys."""
+"""From syntax to typed expressions."""

@@ -16,13 +16,15 @@ from functools import partial
 
 from sqlglot import expressions as exp
 
-from deniable.sql import functions, types
+from deniable.sql import types
+from deniable.sql.coercion import condition, convert, meet
+from deniable.sql.functions import refused
+from deniable.sql.functions.conditions import equality, less
 from deniable.sql.intervals import Interval, hull
 from deniable.sql.read import hints
-from deniable.sql.read.expressions.coercion import condition, convert, meet
 from deniable.sql.read.expressions.translator import Translator
 from deniable.sql.read.names import Field, Scope, domain, fold
-from deniable.sql.read.parse import PARTS, refuse, refuse_node, shown
+from deniable.sql.read.parse import PARTS, refuse_node
 from deniable.sql.read.relations.joins import Meeting, apart, bounded_readings, conjuncts, pairs_of
 from deniable.sql.read.relations.listed_joins import crossed
 from deniable.sql.read.relations.own_windows import with_windows
@@ -30,14 +32,15 @@ from deniable.sql.read.relations.per_unit import has_aggregate, per_unit, plain
 from deniable.sql.read.relations.public_subqueries import read_public
 from deniable.sql.read.relations.series import listed_rows, series
 from deniable.sql.read.relations.tied_subqueries import read_tied
+from deniable.sql.refusals import refuse, shown
 from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo
 from deniable.sql.tree import (
     Aggregate,
-    Call,
     Column,
     Expr,
     Filter,
     JoinKind,
+    JoinSide,
     Literal,
     PerUnit,
     Project,
@@ -232,7 +235,7 @@ def _check_prefix(node: exp.Table) -> None:
     """All declared tables lie in one schema, which goes by the usual names."""
     prefix = [fold(str(part)) for part in (node.db, node.catalog) if str(part)]
     if any(name not in SCHEMAS for name in prefix[:1]) or len(prefix) > 1:
-        refuse("A name in another schema or catalog is not answered.", functions._FILE)
+        refuse("A name in another schema or catalog is not answered.", refused.FILE)
 
 
 def _private_rows(node: exp.Table, cte: Scope | None) -> Scope:
@@ -402,9 +405,9 @@ def _restricted(left: Scope, right: Scope, rest: list[exp.Expr], kind: JoinKind)
         elif kind is JoinKind.RIGHT and _reads_only(left, part):
             left = _filter(left, condition(left.rows, part, "ON"))
         else:
+            side = JoinSide.LEFT if kind is JoinKind.RIGHT else JoinSide.RIGHT
             refuse(
-                f"{kind.upper()} JOIN is on equal columns, with conditions on its "
-                f"{'left' if kind is JoinKind.RIGHT else 'right'} side.",
+                f"{kind.upper()} JOIN is on equal columns, with conditions on its {side} side.",
                 "Put other conditions into a subquery.",
             )
     return left, right
@@ -526,9 +529,9 @@ def _on_asked_sides(node: exp.SetOperation, rows: PerUnit) -> Relation:
     operation keeps: the rows of either side (UNION), of both (INTERSECT), of the first alone (EXCEPT)."""
     low, high = (Column(end, types.INTEGER) for end in ("_min", "_max"))
     if isinstance(node, exp.Intersect):
-        return Filter(rows, Call("lt", (low, high), types.BOOLEAN))
+        return Filter(rows, less(low, high))
     if isinstance(node, exp.Except):
-        return Filter(rows, Call("eq", (high, Literal(0, types.INTEGER)), types.BOOLEAN))
+        return Filter(rows, equality(high, Literal(0, types.INTEGER)))
     return rows
 
 

@@ -18,22 +18,14 @@ from dataclasses import dataclass, replace
 
 from sqlglot import expressions as exp
 
-from deniable.sql.read.expressions.coercion import condition
+from deniable.sql.coercion import condition
+from deniable.sql.functions import FUNCTIONS
+from deniable.sql.functions.function import Connective
 from deniable.sql.read.names import Field, Scope
-from deniable.sql.read.parse import refuse, shown
 from deniable.sql.read.relations.joins import Meeting, apart, same_types
+from deniable.sql.refusals import refuse, shown
 from deniable.sql.tree import Call, Column, Expr, Filter, PerUnit
 from deniable.units import Unit
-
-# fmt: off
-_STRICT = frozenset({
-    "eq", "ne", "lt", "le", "gt", "ge", "not", "add", "subtract", "multiply", "divide", "int_divide",
-    "modulo", "negate", "abs", "sign", "floor", "ceil", "round", "cast", "add_days", "add_months",
-    "add_micros", "date_trunc", "date_part", "date_diff", "epoch", "full_months", "lower", "upper", "length",
-    "trim", "substring", "right", "greatest", "least", "like", "starts_with", "ends_with", "contains",
-})
-# fmt: on
-"""Operators that are NULL where one of their arguments is."""
 
 
 @dataclass(frozen=True)
@@ -129,14 +121,15 @@ def _reads(expr: Expr, column: Column) -> bool:
 def _untrue(expr: Expr, column: Column) -> bool:
     """Whether a condition does not hold where the column is NULL: an equality, by which the row around finds
     what belongs to it, does not either."""
-    if isinstance(expr, Call) and expr.op == "and":
-        return any(_untrue(arg, column) for arg in expr.args)
-    if isinstance(expr, Call) and expr.op == "or":
-        return all(_untrue(arg, column) for arg in expr.args)
+    connective = FUNCTIONS[expr.op].laws.connective if isinstance(expr, Call) else None
+    if connective is not None and isinstance(expr, Call):
+        parts = [_untrue(arg, column) for arg in expr.args]
+        return any(parts) if connective is Connective.EVERY else all(parts)
     return _null(expr, column)
 
 
 def _null(expr: Expr, column: Column) -> bool:
-    return expr == column or (
-        isinstance(expr, Call) and expr.op in _STRICT and any(_null(arg, column) for arg in expr.args)
-    )
+    """Whether it is NULL where the column is."""
+    if not isinstance(expr, Call):
+        return expr == column
+    return any(_null(arg, column) for arg in expr.args[: FUNCTIONS[expr.op].laws.nulls])

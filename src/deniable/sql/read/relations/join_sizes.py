@@ -13,10 +13,13 @@ from functools import reduce
 from itertools import chain, product
 
 from deniable.sql import types
-from deniable.sql.read.parse import refuse
+from deniable.sql.coercion import negation
+from deniable.sql.functions.arithmetic import product_of, sum_of
+from deniable.sql.functions.choices import first_present, largest
+from deniable.sql.functions.conditions import absence, at_most, more
+from deniable.sql.refusals import refuse
 from deniable.sql.tree import (
     Aggregate,
-    Call,
     Column,
     Expr,
     Filter,
@@ -118,7 +121,7 @@ def rarely_repeated(relation: Relation, names: tuple[str, ...]) -> Relation:
     """
     keys = tuple((c.name, c) for c in columns(relation) if c.name in names)
     counts = PerUnit(prune(relation, frozenset(names)), keys, (("_n0", Aggregate(Statistic.COUNT)),))
-    many = Filter(counts, Call("gt", (Column("_n0", types.INTEGER), _whole(MOST_REPEATED)), types.BOOLEAN))
+    many = Filter(counts, more(Column("_n0", types.INTEGER), _whole(MOST_REPEATED)))
     units = PerUnit(many, (), (("_n1", Aggregate(Statistic.COUNT)),))
     return _without(relation, units)
 
@@ -126,7 +129,7 @@ def rarely_repeated(relation: Relation, names: tuple[str, ...]) -> Relation:
 def _product(factors: list[Expr]) -> Expr:
     if not factors:
         return _whole(1)
-    return reduce(_times, factors)
+    return reduce(product_of, factors)
 
 
 def _too_many(terms: Rows) -> Relation:
@@ -134,18 +137,18 @@ def _too_many(terms: Rows) -> Relation:
     leaves = list(dict.fromkeys(leaf for term in terms for leaf in term))
     names = [f"_n{i}" for i in range(len(leaves))]
     numbers: dict[Relation, Expr] = {
-        leaf: Call("greatest", (Column(name, types.INTEGER), _whole(1)), types.INTEGER)
+        leaf: largest(Column(name, types.INTEGER), _whole(1))
         for leaf, name in zip(leaves, names, strict=True)
     }
     products: list[Expr] = [_product([numbers[leaf] for leaf in term]) for term in terms]
-    size = reduce(_plus, products)
+    size = reduce(sum_of, products)
     longest = numbers[leaves[0]]
     if len(leaves) > 1:
-        longest = Call("greatest", tuple(numbers.values()), types.INTEGER)
-    fits = Call("le", (size, _times(_whole(MOST_JOINED), longest)), types.BOOLEAN)
+        longest = largest(*numbers.values())
+    fits = at_most(size, product_of(_whole(MOST_JOINED), longest))
     # A product beyond 64 bits is NULL, and so is its comparison.
-    check = Call("coalesce", (fits, Literal(False, types.BOOLEAN)), types.BOOLEAN)
-    return Filter(_counts(leaves, names), Call("not", (check,), types.BOOLEAN))
+    check = first_present(types.BOOLEAN, fits, Literal(False, types.BOOLEAN))
+    return Filter(_counts(leaves, names), negation(check))
 
 
 def _counts(leaves: list[Relation], names: list[str]) -> Relation:
@@ -169,15 +172,7 @@ def _without(relation: Relation, units: Relation) -> Relation:
     first = columns(units)[0]
     join = Join(relation, units, (), True, JoinKind.LEFT, JoinSide.RIGHT)
     items = tuple((column.name, column) for column in columns(relation))
-    return Project(Filter(join, Call("is_null", (first,), types.BOOLEAN), first=True), items)
-
-
-def _times(a: Expr, b: Expr) -> Expr:
-    return Call("multiply", (a, b), types.INTEGER)
-
-
-def _plus(a: Expr, b: Expr) -> Expr:
-    return Call("add", (a, b), types.INTEGER)
+    return Project(Filter(join, absence(first), first=True), items)
 
 
 def _whole(number: int) -> Literal:

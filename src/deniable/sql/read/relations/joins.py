@@ -17,8 +17,8 @@ from sqlglot import expressions as exp
 
 from deniable.sql import types
 from deniable.sql.read.names import Field, Scope, fold
-from deniable.sql.read.parse import refuse, shown
 from deniable.sql.read.relations.join_sizes import bounded, rarely_repeated
+from deniable.sql.refusals import refuse, shown
 from deniable.sql.tree import Column, Expr, Join, JoinKind, JoinSide, Literal, Project
 from deniable.sql.types_relations import columns, readings, several
 from deniable.units import Unit, UnitKind

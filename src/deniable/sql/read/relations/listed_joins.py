@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from deniable.sql.read.names import Scope
-from deniable.sql.read.parse import refuse
 from deniable.sql.read.relations.joins import MAX_READINGS, Meeting
+from deniable.sql.refusals import refuse
 from deniable.sql.tree import Call, Column, Expr, JoinKind, Listed, Literal, Project, Relation, Union
 from deniable.sql.types_relations import columns, readings
 from deniable.units import Unit, UnitKind

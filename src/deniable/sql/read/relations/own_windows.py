@@ -17,12 +17,13 @@ from typing import NoReturn
 from sqlglot import expressions as exp
 
 from deniable.sql import types
+from deniable.sql.coercion import condition, convert
 from deniable.sql.intervals import EVERYTHING, Interval, hull
 from deniable.sql.read.aggregates import aggregate
-from deniable.sql.read.expressions.coercion import condition, convert
 from deniable.sql.read.names import Field, Scope, domain, fold
-from deniable.sql.read.parse import name_of, refuse, shown
+from deniable.sql.read.parse import name_of
 from deniable.sql.read.relations.per_unit import aliases, inner_bounds, plain
+from deniable.sql.refusals import refuse, shown
 from deniable.sql.tree import Column, Expr, Filter, Literal, Order, OwnWindow, Project, Statistic, Value
 from deniable.sql.types_relations import aggregate_type, asks, columns, has_unit, hoisted
 from deniable.units import Unit

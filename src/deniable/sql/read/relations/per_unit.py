@@ -8,12 +8,12 @@ from fractions import Fraction
 
 from sqlglot import expressions as exp
 
+from deniable.sql.coercion import condition
 from deniable.sql.intervals import Interval
 from deniable.sql.read.aggregates import aggregate, held, holding
-from deniable.sql.read.expressions.coercion import condition
 from deniable.sql.read.expressions.translator import Translator
 from deniable.sql.read.names import Field, Scope, fold
-from deniable.sql.read.parse import refuse, shown
+from deniable.sql.refusals import refuse, shown
 from deniable.sql.tree import Aggregate, Column, Expr, Filter, PerUnit, Project, Relation, Statistic
 from deniable.sql.types_relations import aggregate_type, columns, has_unit, hoisted
 from deniable.units import Unit

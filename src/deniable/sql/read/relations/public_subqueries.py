@@ -11,13 +11,14 @@ from collections.abc import Callable
 
 from sqlglot import expressions as exp
 
+from deniable.sql.coercion import meet
+from deniable.sql.functions.conditions import more
 from deniable.sql.read.aggregates import aggregate
-from deniable.sql.read.expressions.coercion import meet
 from deniable.sql.read.expressions.translator import Translator
 from deniable.sql.read.names import Scope
-from deniable.sql.read.parse import refuse, shown
 from deniable.sql.read.relations.per_unit import has_aggregate, plain
-from deniable.sql.tree import Aggregate, Among, Call, Column, Expr, Literal, Project, Scalar, Statistic
+from deniable.sql.refusals import refuse, shown
+from deniable.sql.tree import Aggregate, Among, Column, Expr, Literal, Project, Scalar, Statistic
 from deniable.sql.types import BOOLEAN, INTEGER
 from deniable.sql.types_relations import aggregate_type, asks, prune, read
 
@@ -74,7 +75,7 @@ def _exists(select: exp.Select, rows: Rows) -> Expr:
         refuse("EXISTS of an aggregate is always true.", "Write EXISTS (SELECT 1 FROM … WHERE …).")
     scope = _public(rows, select)
     count = Column("a0", INTEGER)
-    some = Call("gt", (count, Literal(0, INTEGER)), BOOLEAN)
+    some = more(count, Literal(0, INTEGER))
     return Scalar(prune(scope.relation, frozenset()), (("a0", Aggregate(Statistic.COUNT)),), some, BOOLEAN)
 
 

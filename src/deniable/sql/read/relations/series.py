@@ -6,13 +6,15 @@ from __future__ import annotations
 from sqlglot import expressions as exp
 
 from deniable.sql import types
+from deniable.sql.coercion import convert, meet
+from deniable.sql.functions.choices import choice
+from deniable.sql.functions.conditions import equality
+from deniable.sql.functions.times.periods import DAY, Period, moved, period
 from deniable.sql.intervals import Interval
-from deniable.sql.read.expressions.coercion import convert, meet
 from deniable.sql.read.expressions.translator import Translator
 from deniable.sql.read.names import MAX_DOMAIN, Field, Scope
-from deniable.sql.read.parse import refuse
-from deniable.sql.read.times.periods import DAY, Period, moved, period
-from deniable.sql.tree import Call, Column, Expr, Kind, Listed, Literal, Project, Type, Value
+from deniable.sql.refusals import refuse
+from deniable.sql.tree import Column, Expr, Kind, Listed, Literal, Project, Type, Value
 
 
 def series(node: exp.GenerateSeries) -> Scope:
@@ -100,8 +102,8 @@ def _all_differ(cells: list[Literal]) -> bool:
 
 def _beside(key: Column, keys: list[Literal], cells: list[Literal]) -> Expr:
     pairs = zip(keys, cells, strict=True)
-    whens = [part for at, cell in pairs for part in (Call("eq", (key, at), types.BOOLEAN), cell)]
-    return Call("case", (*whens, Literal(None, cells[0].type)), cells[0].type)
+    whens = [part for at, cell in pairs for part in (equality(key, at), cell)]
+    return choice(cells[0].type, *whens, Literal(None, cells[0].type))
 
 
 def _no_columns(node: exp.Expr) -> Expr | None:

@@ -15,16 +15,17 @@ from dataclasses import dataclass, replace
 
 from sqlglot import expressions as exp
 
+from deniable.sql.functions.choices import choice, first_present, largest
+from deniable.sql.functions.conditions import absence, disjunction, equality, more
 from deniable.sql.read.aggregates import aggregate, held, holding
 from deniable.sql.read.expressions.translator import Translator
 from deniable.sql.read.names import Field, Scope
-from deniable.sql.read.parse import refuse, shown
 from deniable.sql.read.relations.inequalities import Tie, beside
 from deniable.sql.read.relations.joins import conjuncts, same_types, tied
 from deniable.sql.read.relations.per_unit import grouped_for_each_unit, has_aggregate, plain
+from deniable.sql.refusals import refuse, shown
 from deniable.sql.tree import (
     Aggregate,
-    Call,
     Column,
     Expr,
     Literal,
@@ -209,7 +210,7 @@ class _Subquery:
         counts = (Statistic.COUNT, Statistic.COUNT_DISTINCT, Statistic.COUNT_UNITS)
         if reading.statistic not in counts:
             return column
-        return Call("greatest", (Call("coalesce", (column, _ZERO), INTEGER), _ZERO), INTEGER)
+        return largest(first_present(INTEGER, column, _ZERO), _ZERO)
 
     def member(self, of: Field) -> Expr:
         """x IN (SELECT y …), NULL where SQL says so."""
@@ -227,19 +228,15 @@ class _Subquery:
         )
         same = replace(self, inner=inner)
         number, value_count = (
-            same._looked_up(self.ties, rows, Call("coalesce", (Column(name, INTEGER), _ZERO), INTEGER))
+            same._looked_up(self.ties, rows, first_present(INTEGER, Column(name, INTEGER), _ZERO))
             for name in "nm"
         )
         if of.column is None:
             refuse(f"The unit of privacy {shown(of.name)} is compared only with the unit of the subquery.")
-        unknown = Call(
-            "or",
-            (Call("is_null", (of.column,), BOOLEAN), Call("gt", (number, value_count), BOOLEAN)),
-            BOOLEAN,
-        )
+        unknown = disjunction(absence(of.column), more(number, value_count))
         no, null = Literal(False, BOOLEAN), Literal(None, BOOLEAN)
-        none = Call("eq", (number, _ZERO), BOOLEAN)
-        return Call("case", (none, no, match, Literal(True, BOOLEAN), unknown, null, no), BOOLEAN)
+        none = equality(number, _ZERO)
+        return choice(BOOLEAN, none, no, match, Literal(True, BOOLEAN), unknown, null, no)
 
     def is_tied(self, of: Field) -> bool:
         """Whether x and y of x IN (SELECT y …) are one unit's wherever they are equal."""
@@ -329,7 +326,7 @@ class _Subquery:
 
 def _some(number: Expr) -> Expr:
     """Whether a number of rows, NULL for none, is not zero."""
-    return Call("gt", (Call("coalesce", (number, _ZERO), INTEGER), _ZERO), BOOLEAN)
+    return more(first_present(INTEGER, number, _ZERO), _ZERO)
 
 
 def _check_depth(relation: Relation) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from deniable.sql import types
-from deniable.sql.read.parse import refuse, shown
+from deniable.sql.refusals import refuse, shown
 from deniable.sql.schema.declare import ColumnInfo, Schema
 from deniable.sql.tree import Query, Scan
 from deniable.sql.types_relations import scans

@@ -12,7 +12,7 @@ from typing import Protocol
 from sqlglot import expressions as exp
 
 from deniable.sql import types
-from deniable.sql.read.parse import refuse, shown
+from deniable.sql.refusals import refuse, shown
 from deniable.sql.tree import Call, Column, Expr, Kind, Literal, Type, Value
 from deniable.sql.types import BOOLEAN, INTEGER, NUMBERS, TEXT, TIMES, WHOLE
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from deniable.sql.read.parse import refuse
+from deniable.sql.refusals import refuse
 
 MOST = 255
 """The largest number of a repetition, and the number of pieces of a pattern."""

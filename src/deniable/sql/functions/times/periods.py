@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
@@ -11,14 +12,27 @@ from typing import NoReturn
 
 from sqlglot import expressions as exp
 
-from deniable.sql.read.expressions.coercion import convert
-from deniable.sql.read.parse import refuse, shown
-from deniable.sql.tree import Call, Expr, Kind, Literal
+from deniable.sql.coercion import NodeReader, convert, whole
+from deniable.sql.dialects.dialect import Dialect
+from deniable.sql.floats import half_up
+from deniable.sql.functions.function import (
+    Form,
+    Function,
+    ReleasedRule,
+    Syntax,
+    literal_value,
+    strict,
+)
+from deniable.sql.refusals import refuse, shown
+from deniable.sql.tree import Call, Expr, Kind, Literal, Type
 from deniable.sql.types import DATE, INTEGER, TIMESTAMP
 
+FIRST, LAST = "0001-01-01", "9999-12-31"
 DAY = 86_400_000_000
 """Microseconds."""
 MOST_MONTHS, MOST_DAYS = 120_000, 3_652_059
+MOST_MOVED = 3_652_058
+"""Days from 0001-01-01 to 9999-12-31."""
 _UNITS: dict[str, tuple[str, int]] = {
     "year": ("months", 12),
     "quarter": ("months", 3),
@@ -144,6 +158,16 @@ def _checked(given: Period) -> Period:
     return given
 
 
+def days_later(start: Expr, days: Expr) -> Expr:
+    """A date, so many days later."""
+    return Call("add_days", (start, days), DATE)
+
+
+def micros_later(start: Expr, micros: Expr) -> Expr:
+    """A timestamp, so many microseconds later."""
+    return Call("add_micros", (start, micros), TIMESTAMP)
+
+
 def moved(start: Expr, by: Period) -> Expr:
     """A date or timestamp, later or earlier; NULL outside the years 1 to 9999. A month that has no such day
     ends it: 31 January and a month is 28 or 29 February."""
@@ -160,11 +184,11 @@ def moved(start: Expr, by: Period) -> Expr:
         start = Call("add_months", (start, Literal(by.months, INTEGER)), start.type)
     if start.type.kind is Kind.DATE:
         if days:
-            return Call("add_days", (start, Literal(days, INTEGER)), DATE)
+            return days_later(start, Literal(days, INTEGER))
         return start
     total = days * DAY + micros
     if total:
-        return Call("add_micros", (start, Literal(total, INTEGER)), TIMESTAMP)
+        return micros_later(start, Literal(total, INTEGER))
     return start
 
 
@@ -233,3 +257,131 @@ def _moves_by_hours(node: exp.Expr, above: exp.Expr | None) -> bool:
     intervals = above.find_all(exp.Interval) if above is not None else ()
     periods = [period(interval) for interval in intervals]
     return any(interval is not None and interval.micros % DAY for interval in periods)
+
+
+# ------------------------------------------------------------------------------------------------ functions
+
+
+def part_name(node: exp.Expr | None) -> str:
+    if isinstance(node, exp.Column) and not node.table:
+        return str(node.name).lower()
+    if isinstance(node, (exp.Var, exp.Literal, exp.Identifier)):
+        return str(node.this).lower()
+    return ""
+
+
+def literal_days(expr: Expr) -> int | None:
+    days = expr.value if isinstance(expr, Literal) else None
+    if type(days) is int and abs(days) <= MOST_MOVED:
+        return days
+    return None
+
+
+def _read_add(of: NodeReader, node: exp.Expr, sign: int = 1) -> Expr:
+    """date_add(d, INTERVAL 1 DAY), date_add(d, 7)."""
+    by, start = node.args.get("expression"), of(node.this)
+    step = period(by)
+    if step is None and by is not None and node.args.get("unit") is None:
+        days = literal_days(of(by))
+        step = None if days is None else Period(days=days)
+    if step is None:
+        refuse("Dates are moved by a literal INTERVAL.", "Write d + INTERVAL '3 months'.")
+    return moved(start, step.times(sign))
+
+
+def _read_dateadd(of: NodeReader, args: Sequence[exp.Expr]) -> Expr:
+    """dateadd('month', 3, d)."""
+    number = whole(args[1], "The number of DATEADD", -MOST_MOVED, MOST_MOVED)
+    return moved(of(args[2]), written(f"{number} {part_name(args[0])}"))
+
+
+def _add_days(call: Call, args: list[str], dialect: Dialect) -> str:
+    """NULL outside the years 1 to 9999, the range of dates that all engines have."""
+    days = int(literal_value(call, 1))
+
+    def body(x: str) -> str:
+        end, within = (LAST, "<=") if days > 0 else (FIRST, ">=")
+        room = dialect.plus_days(f"CAST('{end}' AS DATE)", -days)
+        inside = f"CASE WHEN {x} {within} {room} THEN {x} END"
+        return f"CAST({dialect.plus_days(inside, days)} AS DATE)"
+
+    return dialect.let(args[:1], body)
+
+
+def _add_months(call: Call, args: list[str], dialect: Dialect) -> str:
+    """NULL outside the years 1 to 9999. The day of the month stays, or the month ends."""
+    months = int(literal_value(call, 1))
+    top, low = 9999 * 12 + 11 - months, 12 - months
+    edge, limit = low, f">= {_month(low, dialect, call.type)}"
+    if months > 0:
+        edge, limit = top, f"<= {_month(top, dialect, call.type, last=True)}"
+    if not 12 <= edge <= 9999 * 12 + 11:
+        return dialect.literal(None, call.type)
+
+    def body(x: str) -> str:
+        target = dialect.plus_months(f"CASE WHEN {x} {limit} THEN {x} END", months)
+        return f"CAST({target} AS {dialect.type_name(call.type)})"
+
+    return dialect.let(args[:1], body)
+
+
+def _month(index: int, dialect: Dialect, of: Type, *, last: bool = False) -> str:
+    """The first moment of a month, or the last; by the number of months since the year 0."""
+    if not 12 <= index <= 9999 * 12 + 11:
+        return dialect.literal(None, of)
+    year, month = divmod(index, 12)
+    moment = datetime(year, month + 1, 1)
+    if last:
+        moment = datetime(year, month + 1, monthrange(year, month + 1)[1], 23, 59, 59, 999_999)
+    return dialect.literal(moment.date() if of.kind is Kind.DATE else moment, of)
+
+
+def _add_micros(call: Call, args: list[str], dialect: Dialect) -> str:
+    micros = timedelta(microseconds=int(literal_value(call, 1)))
+    ends = datetime.min, datetime.max
+    if micros < timedelta():
+        inside = f">= {dialect.literal(ends[0] - micros, call.type)}"
+    else:
+        inside = f"<= {dialect.literal(ends[1] - micros, call.type)}"
+    return dialect.let(
+        args[:1],
+        lambda x: dialect.plus_micros(f"CASE WHEN {x} {inside} THEN {x} END", int(literal_value(call, 1))),
+    )
+
+
+FUNCTIONS: tuple[Function, ...] = (
+    Function(
+        "add_months",
+        (
+            Form(
+                "a + INTERVAL '3 months', dateadd('day', 3, a)",
+                "later by a literal period, of a month without such a day its last; NULL outside the years 1 "
+                "to 9999",
+                (
+                    Syntax(exp.DateAdd, _read_add, frozenset({"this", "expression", "unit"})),
+                    Syntax(
+                        exp.DateSub,
+                        lambda of, node: _read_add(of, node, -1),
+                        frozenset({"this", "expression", "unit"}),
+                    ),
+                ),
+                {("dateadd", 3): _read_dateadd},
+            ),
+        ),
+        words=_add_months,
+    ),
+    Function(
+        "add_days",
+        (),
+        words=_add_days,
+        released=ReleasedRule(strict(lambda start, days: start + timedelta(days=int(half_up(days))))),
+    ),
+    Function(
+        "add_micros",
+        (),
+        words=_add_micros,
+        released=ReleasedRule(
+            strict(lambda start, micros: start + timedelta(microseconds=int(half_up(micros))))
+        ),
+    ),
+)

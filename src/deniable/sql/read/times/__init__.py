@@ -1,1 +1,0 @@
-"""Dates, casts, formats and periods in an expression."""
