@@ -142,7 +142,7 @@ _MOVED = {
     "Repeated ResponseNoise Sampled Scheme Selected Shuffled Silenced Zcdp",
     "mechanism": "Error Interactive Sequentially",
 }
-"""Names that the top level had before 0.3. They are still found there, with a warning, until the version after."""
+"""Names that the top level had before 0.3. They are found there, with a warning, until the next one."""
 
 _HOME = _by_name(_HOMES)
 _OLD_HOME = _by_name(_MOVED)

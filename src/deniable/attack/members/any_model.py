@@ -60,7 +60,7 @@ def membership(
     >>> def train(x, y, seed):
     ...     return DecisionTreeClassifier(random_state=seed).fit(x, y).predict_proba
     >>> leak = membership(train, (x[:600], y[:600]), models=16, targets=2, probabilities=True)
-    >>> leak.seen, leak.unseen < 0.9, leak.curves["lira"].area > 0.6
+    >>> leak.train_accuracy, leak.test_accuracy < 0.9, leak.curves["lira"].area > 0.6
     (1.0, True, True)
     """
     x, labels = data[0], np.asarray(data[1])

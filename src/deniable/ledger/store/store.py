@@ -355,8 +355,8 @@ def open_database(url: URL, *, in_memory: bool = False) -> Engine:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    """Begin for SQLAlchemy's own connections. A writer takes the write lock before it reads: what it read would
-    else be out of date when it writes."""
+    """Begin for SQLAlchemy's own connections. A writer takes the write lock before it reads: what it read
+    would else be out of date when it writes."""
     connection.exec_driver_sql(
         "BEGIN" if connection.get_execution_options().get("reading") else "BEGIN IMMEDIATE"
     )
