@@ -366,7 +366,7 @@ def test_a_curator_and_its_engine_refuse_to_work_in_a_forked_child(tmp_path: Pat
         for act in (curator.sql, curator.preview):
             said = in_a_child(partial(act, f"{COUNT} WHERE days > 1", epsilon=0.25))
             assert said.startswith("LedgerError: This curator belongs to the process that opened it")
-        said = in_a_child(lambda: curator._engine.run(Statement((), "SELECT 1")))
+        said = in_a_child(lambda: curator._desk.engine.run(Statement((), "SELECT 1")))
         assert "belongs to the process that opened it" in said
         assert curator.account.spent().epsilon == 0.25
         assert curator.sql(f"{COUNT} WHERE days > 1", epsilon=0.25).epsilon == 0.25

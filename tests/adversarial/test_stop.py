@@ -183,7 +183,7 @@ def test_the_limit_of_time_alone_freezes(tables: Callable[[Path], dict[str, Any]
     with opened(tables(tmp_path), seconds=0.3) as curator:
         with pytest.raises(AccountFrozen):
             curator.sql(SLOW, epsilon=0.5)
-        assert curator._engine.overran
+        assert curator._desk.engine.overran
 
 
 @pytest.mark.parametrize("tables", ENGINES[:2])
@@ -193,7 +193,7 @@ def test_a_limit_of_time_that_is_reached_too_freezes(
     """The person's wish reaches the engine only after the limit: the same words from the
     engine, another ending."""
     with opened(tables(tmp_path), seconds=1.0) as curator:
-        monkeypatch.setattr(curator._engine, "cancel", lambda: None)
+        monkeypatch.setattr(curator._desk.engine, "cancel", lambda: None)
         with when_charged(curator.ledger, ctrl_c), pytest.raises(AccountFrozen):
             curator.sql(SLOW, epsilon=0.5)
         assert curator.account.status is Status.FROZEN
@@ -202,7 +202,7 @@ def test_a_limit_of_time_that_is_reached_too_freezes(
 def test_an_engine_that_does_not_stop_freezes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(duckdb_tables(tmp_path)) as curator:
         monkeypatch.setattr(stop, "PATIENCE", 0.3)
-        deaf, cancel = curator._engine, curator._engine.cancel
+        deaf, cancel = curator._desk.engine, curator._desk.engine.cancel
         monkeypatch.setattr(deaf, "cancel", lambda: None)
         with when_charged(curator.ledger, ctrl_c), pytest.raises(AccountFrozen):
             curator.sql(SLOW, epsilon=0.5)

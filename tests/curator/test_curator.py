@@ -372,7 +372,7 @@ def test_a_refused_query_costs_nothing_and_touches_nothing(hospital: Open) -> No
 def test_an_engine_that_fails_freezes_the_account_and_tells_only_the_owner(hospital: Open) -> None:
     told: list[Exception] = []
     curator = hospital(on_failure=told.append)
-    curator._engine.close()
+    curator._desk.engine.close()
     with pytest.raises(AccountFrozen, match="The reason may depend on data") as caught:
         curator.sql(COUNT, epsilon=0.5)
     assert caught.value.__cause__ is None

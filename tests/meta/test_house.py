@@ -28,7 +28,7 @@ WALKED = {
 """The modules (but words, accounting and randomness) that a query enters, and its returns, with a little room for
 chance. These may fall and never rise; the aims of `make house` are lower where they are not reached."""
 
-CODE_LINES = 58_030
+CODE_LINES = 58_125
 """What was reached. The aim of `make house` is lower: whoever gets nearer to it lowers this number too, and whoever
 adds a capability that needs more says so in the commit that raises it."""
 

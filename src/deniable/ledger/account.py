@@ -47,6 +47,7 @@ OnFailure = Callable[[Exception], None]
 
 OPENERS = (FunctionType, MethodType, BuiltinMethodType, functools.partial)
 """`data` of these types is called for the data, after the charge."""
+ONE_ANSWER = "One charge pays for one answer, the parent's."
 
 
 @dataclass(frozen=True)
@@ -255,9 +256,7 @@ class Account(Original):
             # Outside the handler, so that what is raised here carries no trace of an error that may depend on
             # data.
             if failure is None:
-                home.check(
-                    f"What entry {payment.seq} paid for", "One charge pays for one answer, the parent's."
-                )
+                home.check(f"What entry {payment.seq} paid for", ONE_ANSWER)
                 self._journal.store.check_visible()  # others must see the charge, however long it took
                 return value
             if interrupt.asked and isinstance(failure, KeyboardInterrupt):
@@ -277,13 +276,8 @@ class Account(Original):
         self._journal.check_held(payment.seq, payment.entry.mac)
 
     def _note_failure(self, payment: Paid, failure: BaseException) -> None:
-        acts.freeze(
-            self._journal,
-            self._names,
-            self._names,
-            f"What entry {payment.seq} paid for failed.",
-            self._analyst,
-        )
+        sentence = f"What entry {payment.seq} paid for failed."
+        acts.freeze(self._journal, self._names, self._names, sentence, self._analyst)
         if self._on_failure is not None:
             self._on_failure(failure if isinstance(failure, Exception) else DataError(repr(failure)))
 
@@ -463,9 +457,7 @@ class Account(Original):
 
     def price(self, loss: Loss, delta: Number) -> Price:
         """How a release would be charged here where a δ is at hand: by its own ε, else at `delta`."""
-        return price(
-            loss, delta, lambda inner, price_delta: self._prices.price_loss(inner, price_delta)[self.name]
-        )
+        return price(loss, delta, lambda inner, at: self._prices.price_loss(inner, at)[self.name])
 
     def accountable(self, loss: Loss) -> bool:
         """Whether every account on the path can be charged for `loss` without a δ that is named."""
@@ -602,6 +594,4 @@ class Account(Original):
 
 
 def _open_data(data: Any) -> Any:
-    if isinstance(data, OPENERS):
-        return data()
-    return data
+    return data() if isinstance(data, OPENERS) else data

@@ -22,6 +22,7 @@ from deniable.loss import Number
 # Far more than the rounding of the few operations of any formula here, each with a relative error of some
 # 2⁻⁵² (all are sums and products of positive terms, so nothing cancels).
 OUTWARD = 2.0**-47
+SMALLEST = 1e-300
 
 
 @dataclass(frozen=True)
@@ -159,8 +160,9 @@ def _outward_exp(x: float) -> float:
 
 
 def _round_up(probability: float) -> float:
-    return min(1.0, probability * (1 + OUTWARD))
+    # The smallest doubles have few digits: there a relative step is none.
+    return min(1.0, probability * (1 + OUTWARD) + SMALLEST * (probability > 0))
 
 
 def _round_down(probability: float) -> float:
-    return probability * (1 - OUTWARD)
+    return max(0.0, probability * (1 - OUTWARD) - SMALLEST)

@@ -146,8 +146,8 @@ class Clients:
         for name in (label, *features):
             place[table[name].is_null().to_numpy()] = NOBODY
         with np.errstate(over="ignore"):  # a number too large for single precision is none, without a word
-            columns = [_filled(table[name]).astype(np.float32) for name in features]
-        return cls.by_place(np.stack(columns, 1), _filled(table[label]), place, count)
+            columns = [_fill_gaps(table[name]).astype(np.float32) for name in features]
+        return cls.by_place(np.stack(columns, 1), _fill_gaps(table[label]), place, count)
 
 
 def places(names: Any) -> tuple[Indices, int]:
@@ -208,7 +208,7 @@ def _is_somebody(name: Any) -> bool:
         return False
 
 
-def _filled(column: Any) -> NDArray[Any]:
+def _fill_gaps(column: Any) -> NDArray[Any]:
     """An Arrow column of numbers in its own type: what is missing is 0, so that one row without a value does
     not change the type, and with it the training, of everybody."""
     values: NDArray[Any] = column.fill_null(False if str(column.type) == "bool" else 0).to_numpy()

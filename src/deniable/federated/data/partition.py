@@ -43,7 +43,7 @@ def dirichlet(x: Any, y: Any, *, clients: int, alpha: float, seed: int = 0) -> C
         owner[rng.permutation(where)] = np.sort(
             rng.choice(clients, len(where), p=rng.dirichlet(np.full(clients, alpha)))
         )
-    return _owned(x, y, owner, clients)
+    return _split_by_owner(x, y, owner, clients)
 
 
 def unbalanced(x: Any, y: Any, *, clients: int, sigma: float = 1.0, seed: int = 0) -> Clients:
@@ -51,10 +51,10 @@ def unbalanced(x: Any, y: Any, *, clients: int, sigma: float = 1.0, seed: int = 
     rng = np.random.default_rng(seed)
     share = rng.lognormal(0.0, sigma, clients)
     owner = rng.choice(clients, len(x), p=share / share.sum())
-    return _owned(x, y, owner, clients)
+    return _split_by_owner(x, y, owner, clients)
 
 
-def _owned(x: Any, y: Any, owner: Any, clients: int) -> Clients:
+def _split_by_owner(x: Any, y: Any, owner: Any, clients: int) -> Clients:
     """Clients without a row are kept: they are there and have nothing to say."""
     order = np.argsort(owner, kind="stable").astype(np.int64)
     sizes = np.bincount(owner, minlength=clients)

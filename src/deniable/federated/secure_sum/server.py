@@ -77,7 +77,9 @@ class SumServer:
 
     def forward(self, shared: Mapping[int, bytes]) -> dict[int, bytes]:
         """From the boxes that clients packed: who shared, and to each the boxes addressed to it."""
-        boxes = {client: parts for client, parts in map(self._packed, shared.items()) if parts is not None}
+        boxes = {
+            client: parts for client, parts in map(self._unpack_boxes, shared.items()) if parts is not None
+        }
         self._holders = sorted(boxes)
         self._enough(self._holders, "shared their secrets")
         client_list = write_clients(self._holders)
@@ -87,7 +89,7 @@ class SumServer:
             for client in self._holders
         }
 
-    def _packed(self, message: tuple[int, bytes]) -> tuple[int, dict[int, bytes] | None]:
+    def _unpack_boxes(self, message: tuple[int, bytes]) -> tuple[int, dict[int, bytes] | None]:
         client, content = message
         if client not in self._keys:
             return client, None
