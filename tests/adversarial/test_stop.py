@@ -125,7 +125,7 @@ def test_an_engine_that_had_finished_looks_like_one_that_was_stopped(
 
     def wait(pace: Pace) -> None:
         """For the wish alone: a step of an hour, which no load of the machine makes two, is not slept through."""
-        pace.worked()
+        pace.end_work()
         while pace._stop.requested is None:
             time.sleep(0.01)
         ends.append(pace.end)
@@ -138,7 +138,7 @@ def test_an_engine_that_had_finished_looks_like_one_that_was_stopped(
         assert ends == [3600, 3600]
         assert curator.account.spent().epsilon == 1.0
         assert not curator.preview(QUICK, epsilon=0.5).free
-        monkeypatch.setattr(Pace, "wait", Pace.worked)
+        monkeypatch.setattr(Pace, "wait", Pace.end_work)
         assert not curator.sql(QUICK, epsilon=0.5).again
 
 
