@@ -66,7 +66,7 @@ def refuse_own_backward(result: Tensor) -> None:
         stack += [following for following, _ in node.next_functions]
 
 
-class Guard(TorchFunctionMode):
+class GradientGuard(TorchFunctionMode):
     """While it is entered, calls that act on gradients end the pass."""
 
     def __torch_function__(
@@ -86,5 +86,5 @@ def without_saved_hooks() -> Iterator[None]:
 @contextmanager
 def guarded() -> Iterator[None]:
     """A part of a pass in which the model's own code runs."""
-    with without_saved_hooks(), Guard():
+    with without_saved_hooks(), GradientGuard():
         yield

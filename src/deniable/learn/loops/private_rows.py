@@ -61,4 +61,4 @@ def _memory(tensor: Tensor, places: Sequence[int] | None) -> list[int]:
     firsts, lasts = begins // each, (begins + width - 1) // each
     spans = range(int((lasts - firsts).max(initial=-1)) + 1)
     numbers = np.unique(np.concatenate([np.minimum(firsts + k, lasts) for k in spans] or [firsts]))
-    return (base.data_ptr() + numbers * each).tolist()
+    return [int(place) for place in base.data_ptr() + numbers * each]

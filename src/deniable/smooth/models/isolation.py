@@ -270,7 +270,7 @@ def find_slack(outputs: Outputs) -> Floats:
     if unit < HALF:
         return slack
     # Scores come from sums over the same layers: where one class has small ones, its rounding is not smaller.
-    return np.maximum(slack, HALF_UNITS * unit * sizes.max(initial=0.0))
+    return np.asarray(np.maximum(slack, HALF_UNITS * unit * sizes.max(initial=0.0)))
 
 
 def _unit(outputs: Outputs) -> float:
