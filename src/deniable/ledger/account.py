@@ -255,9 +255,8 @@ class Account(Original):
             # Outside the handler, so that what is raised here carries no trace of an error that may depend on
             # data.
             if failure is None:
-                home.check(
-                    f"What entry {payment.seq} paid for", "One charge pays for one answer, the parent's."
-                )
+                act_words = f"What entry {payment.seq} paid for"
+                home.check(act_words, "One charge pays for one answer, the parent's.")
                 self._journal.store.check_visible()  # others must see the charge, however long it took
                 return value
             if interrupt.asked and isinstance(failure, KeyboardInterrupt):
@@ -277,13 +276,8 @@ class Account(Original):
         self._journal.check_held(payment.seq, payment.entry.mac)
 
     def _note_failure(self, payment: Paid, failure: BaseException) -> None:
-        acts.freeze(
-            self._journal,
-            self._names,
-            self._names,
-            f"What entry {payment.seq} paid for failed.",
-            self._analyst,
-        )
+        reason = f"What entry {payment.seq} paid for failed."
+        acts.freeze(self._journal, self._names, self._names, reason, self._analyst)
         if self._on_failure is not None:
             self._on_failure(failure if isinstance(failure, Exception) else DataError(repr(failure)))
 
@@ -463,9 +457,7 @@ class Account(Original):
 
     def price(self, loss: Loss, delta: Number) -> Price:
         """How a release would be charged here where a δ is at hand: by its own ε, else at `delta`."""
-        return price(
-            loss, delta, lambda inner, price_delta: self._prices.price_loss(inner, price_delta)[self.name]
-        )
+        return price(loss, delta, lambda part, share: self._prices.price_loss(part, share)[self.name])
 
     def accountable(self, loss: Loss) -> bool:
         """Whether every account on the path can be charged for `loss` without a δ that is named."""
