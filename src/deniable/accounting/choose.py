@@ -254,7 +254,7 @@ def _split(loss: Loss, delta: float) -> float:
 
 def _chain(loss: Loss, delta: float) -> float:
     """A group, by all that is known of one unit: a chain of neighbours (Vadhan 2017, Lemma 2.2), each of
-    which sees the whole run at a share of δ. Every share that keeps to δ is valid; the largest is looked for."""
+    which sees the whole run at a share of δ. Every share within δ is valid; the largest is looked for."""
     size, single = _one_of_group(loss)
     target = exact(delta)
     share, before = delta / size, None
