@@ -110,7 +110,7 @@ def test_no_bank_outlives_a_call_and_every_call_draws_its_own(monkeypatch: pytes
     assert np.isin(noises[0], noises[1]).mean() < 0.01
     assert not any(isinstance(value, torch.Tensor) for value in vars(smoothed).values())
     assert set(inspect.signature(certify_with_bank).parameters) == {
-        "smoothed",
+        "classifier",
         "inputs",
         "sampling",
         "memory",
