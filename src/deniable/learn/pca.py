@@ -74,6 +74,7 @@ class PrivatePCA(exact.NoisySums):
     >>> PrivatePCA(features=784, components=60, noise_multiplier=4).loss
     GaussianNoise(multiplier=4)
     >>> pure = PrivatePCA(features=3, components=2, epsilon=0.5)
+    >>> from deniable.loss import DiscreteLaplaceNoise
     >>> pure.loss == DiscreteLaplaceNoise(4 * NORM**2, 2 * NORM**2)
     True
     """
