@@ -196,7 +196,6 @@ def test_integer_noise_and_releases_of_one_step_enter_a_pass() -> None:
         Allocated(10, GaussianNoise(1).sampled(0.5)),
         Allocated(10, Allocated(5, GaussianNoise(1))),
         Allocated(10, GaussianNoise(1)).sampled(0.5),
-        Allocated(10, GaussianNoise(1)).grouped(2),
         Allocated(10**7, GaussianNoise(1)),
     ],
     ids=str,
