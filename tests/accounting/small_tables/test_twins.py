@@ -137,7 +137,7 @@ def _moved_parts_as_one(patch: Patch) -> None:
     """A unit that leaves one part and enters another, as if it were in one of them."""
     patch.setattr(
         choosing,
-        "as_added",
+        "rewrite_silenced",
         lambda loss: replace(loss, replace=False) if isinstance(loss, Parallel) else loss,
     )
 
