@@ -607,7 +607,8 @@ def shipped() -> Iterator[type]:
         if module.name.split(".")[1] in PARTS:
             for name, found in vars(importlib.import_module(module.name)).items():
                 own = inspect.isclass(found) and found.__module__ == module.name
-                if own and not name.startswith("_") and name not in ABSTRACT and answers(found):
+                final = own and not inspect.isabstract(found) and name not in ABSTRACT
+                if final and not name.startswith("_") and answers(found):
                     yield found
 
 
