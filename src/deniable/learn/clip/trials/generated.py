@@ -135,9 +135,8 @@ def odd_rows(task: Task, own: Batch, draw: Draw) -> Iterator[Batch]:
 def _odd_parts(own: Batch, part: Tensor, classes: int) -> Iterator[Tensor]:
     values = _odd_values(part.dtype, classes)
     yield from (torch.full_like(part, value) for value in values)
-    rows = torch.arange(len(part), device=part.device) % len(values)
-    in_turn = torch.tensor(values, device=part.device).to(part.dtype)[rows]
-    yield in_turn.view(-1, *[1] * (part.dim() - 1)).expand_as(part).clone()
+    in_turn = torch.tensor(values).to(part.dtype)[torch.arange(len(part)) % len(values)]
+    yield in_turn.view(-1, *[1] * (part.dim() - 1)).expand(part.shape).clone().to(part.device)
     yield _repeated(own, part)
 
 
