@@ -457,7 +457,7 @@ class Account(Original):
 
     def price(self, loss: Loss, delta: Number) -> Price:
         """How a release would be charged here where a δ is at hand: by its own ε, else at `delta`."""
-        return price(loss, delta, lambda inner, at: self._prices.price_loss(inner, at)[self.name])
+        return price(loss, delta, lambda part, share: self._prices.price_loss(part, share)[self.name])
 
     def accountable(self, loss: Loss) -> bool:
         """Whether every account on the path can be charged for `loss` without a δ that is named."""
