@@ -27,7 +27,8 @@ WALKED = {
     house.KEPT: (22, 25),
 }
 """The modules (but words, accounting and randomness) that a query enters, and its returns, with room for what
-noise adds where people seem to have more rows than count (297 or 341, and 528, in ten walks). These may fall and never rise; the aims of `make house` are lower where they are not reached."""
+noise adds where people seem to have more rows than count (297 or 341, and 528, in ten walks). These may
+fall and never rise; the aims of `make house` are lower where they are not reached."""
 
 CODE_LINES = 58_125
 """What was reached. The aim of `make house` is lower: whoever gets nearer to it lowers this number too, and whoever
