@@ -8,7 +8,7 @@ from collections import Counter
 from tests.meta.source import modules
 
 BROAD = {"Exception", "BaseException"}
-SILENT = {"curator": 3}
+SILENT: dict[str, int] = {}
 """How many still say nothing, by package. No number here may rise, and none is added."""
 
 

@@ -130,7 +130,7 @@ class Curator(Original):
             curator = cls._make_paid(desk, payment, resources)
             curator.schema_files = data.schema_files
             return curator
-        except BaseException:
+        except BaseException:  # it goes on to the owner as it is; nothing stays open behind it
             _close(resources)
             raise
 

@@ -101,7 +101,7 @@ class Errand(Generic[Value]):
     def run(self) -> None:
         try:
             self.value.append(self._act())
-        except BaseException as error:
+        except BaseException as error:  # any row may steer it: `account.run` gets it, and tells nobody
             self.stopped = self._stop.sent
             self.failure = error
         finally:

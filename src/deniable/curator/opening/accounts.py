@@ -59,7 +59,7 @@ class OpeningProposal:
         ledger = self.place if isinstance(self.place, Ledger) else self._new_ledger(self.place)
         try:
             return ledger, self._account(ledger)
-        except BaseException:
+        except BaseException:  # it goes on as it is; no ledger stays open behind it
             if not is_ledger:
                 ledger.close()
             raise
