@@ -125,10 +125,31 @@ def test_names_that_were_tried_once_are_forgotten(now: list[float], monkeypatch:
     for i in range(1000):
         now[0] = 2.0 * i
         fail(throttle, f"guess {i}", "192.0.2.1")
-    assert len(throttle._times) < 300
+    assert len(throttle._windows) < 300
     assert len(throttle._sites) < 300
     fail(throttle, "guess 999", "192.0.2.1")
     with pytest.raises(TooMany):
         fail(throttle, "guess 999", "192.0.2.1")
     now[0] += 61
     fail(throttle, "guess 999", "192.0.2.1")
+
+
+def test_a_text_that_counts_for_many_takes_one_place_and_is_given_back_whole(now: list[float]) -> None:
+    """Its place is forgotten inside the event loop: 4,000 places took 50 ms there."""
+    throttle = Throttle(Rates(refusals="5000/minute"))
+    key = ("refusals", "ada")
+    for moment in range(3):
+        now[0] = moment
+        with suppress(ValueError), throttle.text("ada", 1_000_000):
+            raise ValueError
+        with throttle.text("ada", 1_000_000):
+            pass
+    window = throttle._windows[key]
+    assert dict(window.counts) == {0: 1001, 1: 1001, 2: 1001}
+    assert window.total == 3003
+    with pytest.raises(TooMany), throttle.text("ada", 2_000_000):
+        pass
+    now[0] = 61.5
+    with throttle.text("ada", 2_000_000):
+        assert dict(window.counts) == {2: 1001, 61.5: 2001}
+    assert (dict(window.counts), window.total) == ({2: 1001}, 1001)

@@ -189,10 +189,10 @@ def hostile_bytes(running: Hospital) -> None:
 def test_no_callback_of_the_loop_uses_more_than_5_ms(
     shared: Hospital, monkeypatch: pytest.MonkeyPatch, talk: Callable[[Hospital], None]
 ) -> None:
-    """Of three conversations one must stay below: what computes in the loop does so in each, and what a busy machine
-    adds to the processor time of a callback does not."""
+    """Of ten conversations one must stay below: what computes in the loop does so in each, and what a busy machine
+    adds to the processor time of a callback (a page fault, a cold cache) does not. The usual worst is 2 ms."""
     worst = []
-    for _ in range(3):
+    for _ in range(10):
         with measured(shared.thread, monkeypatch) as times:
             talk(shared)
             assert httpx.get(f"{shared.url}/v1/health", trust_env=False).status_code == 200

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -41,6 +41,34 @@ CHARACTERS = 1000
 Key = tuple[str, str]
 
 
+class Window:
+    """What was counted of late: how many at which moment, oldest first. A long text counts for many, but takes
+    one place, since what is over is forgotten inside the event loop."""
+
+    def __init__(self) -> None:
+        self.counts: OrderedDict[float, int] = OrderedDict()
+        self.total = 0
+
+    def forget(self, oldest: float) -> None:
+        while self.counts and next(iter(self.counts)) <= oldest:
+            self.total -= self.counts.popitem(last=False)[1]
+
+    def add(self, moment: float, weight: int) -> None:
+        self.counts[moment] = self.counts.get(moment, 0) + weight
+        self.total += weight
+
+    def give_back(self, moment: float, weight: int) -> None:
+        counted = self.counts.get(moment, 0)
+        if counted > weight:
+            self.counts[moment] = counted - weight
+        else:
+            self.counts.pop(moment, None)
+        self.total -= min(weight, counted)
+
+    def count_since(self, oldest: float) -> int:
+        return sum(weight for moment, weight in self.counts.items() if moment > oldest)
+
+
 class Throttle:
     """Counts in moving windows.
 
@@ -50,13 +78,14 @@ class Throttle:
 
     def __init__(self, rates: Rates) -> None:
         self._turn = threading.Lock()
-        self._times: dict[Key, deque[float]] = {}
+        self._windows: dict[Key, Window] = {}
         self._sites: dict[str, dict[str, float]] = {}
         self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._running: Counter[str] = Counter()
         self._swept = -SWEEP_SECONDS
         try:
             self._limits = {name: parse_many(getattr(rates, name)) for name in rates.__dataclass_fields__}
+            self._longest = {name: _longest(limits) for name, limits in self._limits.items()}
         except ValueError:
             raise InvalidParameter('Expected rates like "10/minute". Nothing was started.') from None
 
@@ -116,30 +145,26 @@ class Throttle:
         limits, now = self._limits[kind], time.monotonic()
         weight = min(weight, *(limit.amount for limit in limits))
         with self._turn:
-            if now > self._swept + SWEEP_SECONDS and max(len(self._times), len(self._sites)) > MOST_KEYS:
+            if now > self._swept + SWEEP_SECONDS and max(len(self._windows), len(self._sites)) > MOST_KEYS:
                 self._sweep(now)
-            times = self._times.setdefault((kind, who), deque())
-            while times and times[0] <= now - _longest(limits):
-                times.popleft()
+            window = self._windows.setdefault((kind, who), Window())
+            window.forget(now - self._longest[kind])
             for limit in limits:
-                if _recent(times, limit, limits, now) + weight > limit.amount:
+                if _recent(window, limit, limits, now) + weight > limit.amount:
                     raise _too_many(limit)
-            times.extend([now] * weight)
+            window.add(now, weight)
         return now, weight
 
     def _give_back(self, key: Key, moment: float, weight: int) -> None:
         with self._turn:
-            times = self._times.get(key, deque())
-            for _ in range(min(weight, times.count(moment))):
-                times.remove(moment)
+            if key in self._windows:
+                self._windows[key].give_back(moment, weight)
 
     def _sweep(self, now: float) -> None:
         self._swept = now
-        self._times = {
-            (kind, who): times
-            for (kind, who), times in self._times.items()
-            if times and times[-1] > now - _longest(self._limits[kind])
-        }
+        for (kind, _), window in self._windows.items():
+            window.forget(now - self._longest[kind])
+        self._windows = {key: window for key, window in self._windows.items() if window.total}
         oldest = now - SITE_SECONDS
         self._sites = {name: sites for name, sites in self._sites.items() if max(sites.values()) > oldest}
 
@@ -193,10 +218,10 @@ class Throttle:
                 self._known.popitem(last=False)
 
 
-def _recent(times: deque[float], limit: RateLimitItem, limits: list[RateLimitItem], now: float) -> int:
+def _recent(window: Window, limit: RateLimitItem, limits: list[RateLimitItem], now: float) -> int:
     if len(limits) == 1:
-        return len(times)  # what is older has been taken away
-    return sum(1 for moment in times if moment > now - limit.get_expiry())
+        return window.total  # what is older has been taken away
+    return window.count_since(now - limit.get_expiry())
 
 
 def _longest(limits: list[RateLimitItem]) -> int:
