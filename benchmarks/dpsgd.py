@@ -212,7 +212,7 @@ class OwnStep:
 
     def __init__(self, run: DPSGD, x: Tensor, y: Tensor) -> None:
         run.check((x, y))
-        self.trainer, self.lot = Trainer.fresh(run, SecureRandom()), [Batch((x, y))]
+        self.trainer, self.lot = Trainer.with_copy(run, SecureRandom()), [Batch((x, y))]
         self.trainer.next_trial = run.plan.steps
 
     def __call__(self) -> None:

@@ -125,7 +125,9 @@ def peer(table: Table, train: Path, test: Path) -> float:
 
 def ours(table: Table, train: Path, test: Path, n: int, epsilon: float) -> float:
     """As `deniable train` does it, without the ledger."""
-    run = TableTraining.of(TableMethod.LOGISTIC, table, n, StepOptions(), Budget(epsilon, DEFAULT_DELTA))
+    run = TableTraining.for_budget(
+        TableMethod.LOGISTIC, table, n, StepOptions(), Budget(epsilon, DEFAULT_DELTA)
+    )
     seen, model = run.fitted(run.mechanism(run.rows(train), rng=SecureRandom()))
     return 100 * seen.accuracy(model, test)
 

@@ -173,7 +173,7 @@ def test_no_row_freezes_the_account_or_shows(row: str, door: str, ledger: Ledger
     doors(own)[door](run, data)
     assert own.status is Status.OPEN
     found, without = (
-        trainer(run).clipped(run.rows(rows).take(np.arange(len(rows)), torch.float32)).total["all"]
+        trainer(run).clip_lot(run.rows(rows).take(np.arange(len(rows)), torch.float32)).total["all"]
         for rows in (data, watched())
     )
     assert torch.allclose(found, without, atol=1e-5), "a bad row adds zero"
@@ -324,7 +324,7 @@ SNEAKY: dict[str, Callable[[Sneaky, Tensor], bool]] = {
 def moved(run: DPSGD, model: nn.Module | None = None) -> float:
     """By how much one row moves the sum, in clips."""
     each = trainer(run) if model is None else Trainer(run, SeededRandom(1), model, run.new_optimizer(model))
-    whole, less = (each.clipped([Batch((X[:k], Y[:k]))]).total["all"] for k in (60, 59))
+    whole, less = (each.clip_lot([Batch((X[:k], Y[:k]))]).total["all"] for k in (60, 59))
     return float((whole - less).norm())
 
 
@@ -348,7 +348,7 @@ def test_a_model_that_begins_to_mix_after_some_calls_never_does() -> None:
     training = trainer(run)
     for _ in range(500):
         training.step([Batch((X[:30], Y[:30]))])
-    whole, less = (training.clipped([Batch((X[:k], Y[:k]))]).total["all"] for k in (60, 59))
+    whole, less = (training.clip_lot([Batch((X[:k], Y[:k]))]).total["all"] for k in (60, 59))
     assert float((whole - less).norm()) <= 1.001
     assert training.model.calls <= 200  # type: ignore[operator]
 
@@ -426,8 +426,8 @@ def test_a_collate_function_is_called_for_each_row_by_itself(ledger: Ledger) -> 
 
     loader = DataLoader(watched(), batch_size=7, collate_fn=collate)
     run = small(example=EXAMPLE)
-    found = trainer(run).clipped(run.rows(loader).take(np.arange(60), torch.float32)).total["all"]
-    assert torch.allclose(found, trainer(run).clipped([Batch((2 * X, Y))]).total["all"], atol=1e-5)
+    found = trainer(run).clip_lot(run.rows(loader).take(np.arange(60), torch.float32)).total["all"]
+    assert torch.allclose(found, trainer(run).clip_lot([Batch((2 * X, Y))]).total["all"], atol=1e-5)
     assert set(batches) == {1}
     account(ledger).run(run, loader)
 

@@ -275,7 +275,7 @@ class Streamed:
 
     def __call__(self, data: Any, *, rng: Random) -> Floats:
         walk, rows = self.run.walk(rng), self.run.rows(data)
-        walk._correlated = self.noise((1.0, 0.5))
+        walk._correlation = self.noise((1.0, 0.5))
         steps = [walk.step(walk.draw(rows))["line.weight"] for _ in range(self.run.plan.steps)]
         return np.array([float(step[0, 0]) for step in steps]) * self.run.plan.lot
 

@@ -132,5 +132,8 @@ def test_compositions_state_the_sum_of_what_they_run() -> None:
     assert made.pca is not None
     assert made.loss == Composed((made.pca.loss, made.training.loss))
     assert (
-        Distributed(FULL).loss == TrainingSteps(FULL, Trainer.fresh).loss == Walking(FULL).loss == FULL.loss
+        Distributed(FULL).loss
+        == TrainingSteps(FULL, Trainer.with_copy).loss
+        == Walking(FULL).loss
+        == FULL.loss
     )

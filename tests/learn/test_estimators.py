@@ -252,7 +252,7 @@ def test_a_tree_finds_the_split() -> None:
 
 
 def test_cells_cover_the_range_and_clamp_beyond() -> None:
-    box = Box.of((0, 10), 1)
+    box = Box.from_bounds((0, 10), 1)
     assert box.cells([[-5.0], [0.0], [4.99], [5.0], [10.0], [np.nan], [np.inf]], 2).ravel().tolist() == [
         0,
         0,
@@ -296,9 +296,9 @@ def test_what_is_declared_of_a_frame_is_what_it_must_have(account: Account) -> N
 
 def test_no_row_of_a_frame_is_longer_than_its_box() -> None:
     declared = {"age": (0, 100), "job": ["a", "b"], "pay": (-1, 1)}
-    rows = columns.encoded(
+    rows = columns.encode(
         declared, {"age": [1e300, None, "x"], "job": ["a", None, 3], "pay": [float("nan"), -9, float("inf")]}
     )
     assert rows.tolist() == [[1, 1, 0, 0], [0, 0, 0, -1], [0, 0, 0, 1]]
-    assert np.linalg.norm(Box.of(declared, 4).centred(rows), axis=1).max() <= 1
-    assert Box.of(declared, 4).norm ** 2 == pytest.approx(3)
+    assert np.linalg.norm(Box.from_bounds(declared, 4).centre(rows), axis=1).max() <= 1
+    assert Box.from_bounds(declared, 4).norm ** 2 == pytest.approx(3)

@@ -80,7 +80,7 @@ def test_the_share_of_the_count_is_about_the_best(columns: int) -> None:
         return size * (5 + 2.25 / c**2)
 
     for gaussian, noise in ((True, {"noise_multiplier": 1}), (False, {"epsilon": 1})):
-        c = PrivateStandardizer((0,) * columns, (1,) * columns, **noise)._own / NORM
+        c = PrivateStandardizer((0,) * columns, (1,) * columns, **noise)._count_units / NORM
         assert error(c, gaussian) <= min(error(c * by, gaussian) for by in (0.8, 0.95, 1.05, 1.25))
 
 

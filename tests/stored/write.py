@@ -171,20 +171,20 @@ def training_run() -> DPSGD:
 def write_training(folder: Path) -> None:
     """A run of DP-SGD that was broken off in step 10, saved after step 8."""
     folder.mkdir()
-    clip = Trainer.clipped
+    clip = Trainer.clip_lot
 
     def interrupt(self: Trainer, lot: Any) -> Any:
         if self.taken == 10:
             signal.raise_signal(signal.SIGINT)
         return clip(self, lot)
 
-    Trainer.clipped = interrupt  # type: ignore[method-assign]
+    Trainer.clip_lot = interrupt  # type: ignore[method-assign]
     with Ledger.open(f"sqlite:///{folder / 'ledger.db'}", key=folder / "ledger.key") as ledger:
         account = ledger.create("rows", Unit.row(), limit=Budget(100, 1e-4))
         with suppress(KeyboardInterrupt):
             train(training_run(), examples(), account=account, checkpoint=folder / "run", every=4)
         write_json(folder / "facts.json", {"epsilon": account.spent().epsilon, "head": str(ledger.head())})
-    Trainer.clipped = clip  # type: ignore[method-assign]
+    Trainer.clip_lot = clip  # type: ignore[method-assign]
     (folder / "run" / "lock").unlink()
 
 

@@ -99,7 +99,7 @@ def federate(
     settings = Wanted(noise, rate, rounds, least, participations, coins, replace, roster)
     names = settings.names(clients, data)
     count = clients if names is None else len(names)
-    declaration = training.TableDeclaration.of(schema, count, classes, feature or (), size="clients")
+    declaration = training.TableDeclaration.read(schema, count, classes, feature or (), size="clients")
     table = declaration.table(target, training.TableMethod(model.value), hidden)
     tables = _tables()
     evaluate = None
@@ -119,7 +119,7 @@ def federate(
         server=tables.averaging(momentum),
         how=library.RoundExecution(evaluate),
     )
-    rows = training.unquoted(table, data, lambda path: tables.read(table, path, user, names))
+    rows = training.read_quietly(table, data, lambda path: tables.read(table, path, user, names))
     with account_of(data, ledger, account, run.unit, limit_of(limit)) as paying:
         training.check_writable(out)
         release = paying.run(run, rows, delta=delta, description="deniable federate")

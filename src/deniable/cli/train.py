@@ -66,18 +66,18 @@ def train(
     from deniable.learn import table_training as training
 
     method = training.TableMethod(model.value)
-    declaration = training.TableDeclaration.of(schema, n, classes, feature or ())
+    declaration = training.TableDeclaration.read(schema, n, classes, feature or ())
     table = declaration.table(target, method, hidden)
     lot_draw = training.LotDraw(draw.value)
     options = training.StepOptions(epochs, lot, clip, learning_rate, lot_draw, cap, at_most)
-    run = training.TableTraining.of(method, table, declaration.n, options, Budget(epsilon, delta))
+    run = training.TableTraining.for_budget(method, table, declaration.n, options, Budget(epsilon, delta))
     training.read(table, data)  # what a file as a whole shows is told before anything is charged
     if public is not None:
         training.check_public(table, data, public)
     with account_of(data, ledger, account, Unit.row(), limit_of(limit)) as paying:
         release = run.release(paying, data, out, delta, checkpoint=checkpoint, resume=resume)
         certificate = run.save(release, paying, out, delta)
-        model_table, network = run.fitted(release.value)
+        model_table, network = run.build_model(release.value)
         right = None
         if public is not None:
             right = model_table.accuracy(network, public)

@@ -182,7 +182,7 @@ def unframe_sum(run: FedAvg, total: Floats, bound: float) -> tuple[Floats, float
     if run.adaptive is None:
         return total * bound, bound
     share = 0.5 + float(total[-1]) / (2 * run.count_scale(run.multiplier) * run.denominator)
-    return total[:-1] * bound, run.adaptive.moved(bound, share)
+    return total[:-1] * bound, run.adaptive.next_bound(bound, share)
 
 
 GROUP = 10

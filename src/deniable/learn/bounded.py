@@ -25,7 +25,7 @@ class Box:
     runs from −1 to 1; by default a corner's.
 
     >>> box = Box.of((0, 10), features=3)
-    >>> round(box.norm ** 2, 6), box.centred([[0, 5, 10]]).round(3).tolist()
+    >>> round(box.norm ** 2, 6), box.centre([[0, 5, 10]]).round(3).tolist()
     (3.0, [[-0.577, 0.0, 0.577]])
     """
 
@@ -34,7 +34,7 @@ class Box:
     norm: float
 
     @classmethod
-    def of(cls, bounds: Any, features: int, norm: Number | None = None) -> Box:
+    def from_bounds(cls, bounds: Any, features: int, norm: Number | None = None) -> Box:
         """`bounds` is (lower, upper), each a number or one for every feature."""
         if bounds is None:
             raise InvalidParameter(
@@ -43,7 +43,7 @@ class Box:
             )
         if isinstance(bounds, Mapping):  # columns as `learn.columns` encodes them
             longest = math.sqrt(len(bounds)) * (1 + 1e-12)
-            return cls.of((-1, 1), features, longest if norm is None else norm)
+            return cls.from_bounds((-1, 1), features, longest if norm is None else norm)
         try:
             lower, upper = (
                 np.broadcast_to(np.asarray(side, np.float64), (features,)).copy() for side in bounds
@@ -67,18 +67,18 @@ class Box:
         are shortened where they are used."""
         return np.asarray((self.upper - self.lower) / 2 * self.norm)
 
-    def clamped(self, x: Any) -> Floats:
+    def clamp(self, x: Any) -> Floats:
         """Rows inside the box; what is no number is its middle."""
         values = np.asarray(x, np.float64).reshape(-1, len(self.lower))
         return np.clip(np.where(np.isnan(values), self.middle, values), self.lower, self.upper)
 
-    def centred(self, x: Any) -> Floats:
+    def centre(self, x: Any) -> Floats:
         """Rows as offsets from the middle."""
-        return np.asarray((self.clamped(x) - self.middle) / self.units)
+        return np.asarray((self.clamp(x) - self.middle) / self.units)
 
     def cells(self, x: Any, bins: int) -> NDArray[np.int64]:
         """Which of `bins` equal parts of its range each value lies in."""
-        share = (self.clamped(x) - self.lower) / (self.upper - self.lower)
+        share = (self.clamp(x) - self.lower) / (self.upper - self.lower)
         return np.clip((share * bins).astype(np.int64), 0, bins - 1)
 
 
@@ -139,7 +139,7 @@ def labels(classes: Sequence[Any] | None) -> NDArray[Any]:
             "Expected classes=[…], the list of possible labels: which of them occur is private. Nothing was "
             "charged."
         )
-    return np.sort(np.asarray(checks.choices("classes", [_plain(c) for c in classes], at_least=2)))
+    return np.sort(np.asarray(checks.choices("classes", [_strip_type(c) for c in classes], at_least=2)))
 
 
 def column(y: Any) -> NDArray[Any]:
@@ -149,7 +149,7 @@ def column(y: Any) -> NDArray[Any]:
         return np.asarray(y).reshape(-1)
     values = np.empty(len(y), object)
     for i, value in enumerate(y):
-        values[i] = _only(value)
+        values[i] = _unwrap(value)
     return values
 
 
@@ -166,7 +166,7 @@ def positions(classes: NDArray[Any], y: Any) -> NDArray[np.int64]:
     """
     entries = column(y)
     if {entries.dtype.kind, classes.dtype.kind} <= set("biuf"):
-        return _found(classes, entries)
+        return _find_numbers(classes, entries)
     pairs = list(enumerate(classes.tolist()))
     values = {value: place for place, value in pairs}
     words = {
@@ -185,16 +185,16 @@ def one_row(unit: Unit) -> Unit:
     return unit
 
 
-def _found(classes: NDArray[Any], given: NDArray[Any]) -> NDArray[np.int64]:
+def _find_numbers(classes: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:
     """As `_place`, for numbers among numbers."""
     order = np.argsort(classes)
-    at = order[np.clip(np.searchsorted(classes[order], given), 0, len(classes) - 1)]
-    return np.where(classes[at] == given, at, -1)
+    at = order[np.clip(np.searchsorted(classes[order], values), 0, len(classes) - 1)]
+    return np.where(classes[at] == values, at, -1)
 
 
 def _place(value: Any, values: dict[Any, int], words: dict[str, int]) -> int:
     try:
-        label = _plain(_only(value))
+        label = _strip_type(_unwrap(value))
         if label in values:
             return values[label]
         as_is, other = _words(label)
@@ -212,12 +212,12 @@ def _words(value: Any) -> tuple[str, str]:
     return (text, text.removesuffix(".0")) if isinstance(value, str) else (text, f"{text}.0")
 
 
-def _only(value: Any) -> Any:
+def _unwrap(value: Any) -> Any:
     """What a row of one value holds."""
     return value[0] if isinstance(value, list | tuple) and len(value) == 1 else value
 
 
-def _plain(value: Any) -> Any:
+def _strip_type(value: Any) -> Any:
     """A value without the dress that the type of its column gave it."""
     bare = value.item() if isinstance(value, np.generic) else value
     if isinstance(bare, complex) and not bare.imag:

@@ -85,7 +85,7 @@ class ByGroup:
 
     def __call__(self, data: Any, *, rng: Random) -> tuple[GroupMeasures, ...]:
         counts = self.tables(self._cells(data), rng=rng).reshape(len(self.groups), self.bins, 2)
-        return tuple(self._measured(name, table) for name, table in zip(self.groups, counts, strict=True))
+        return tuple(self._measure(name, table) for name, table in zip(self.groups, counts, strict=True))
 
     def _cells(self, data: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The cell and the label of each row; −1 for what is left out. Rows beyond the shortest column are no
@@ -100,7 +100,7 @@ class ByGroup:
         cells = np.where(mask, at * self.bins + bins, -1)
         return cells[:, None], np.where(mask, truth, 0).astype(np.int64)
 
-    def _measured(self, group: Any, counts: NDArray[Any]) -> GroupMeasures:
+    def _measure(self, group: Any, counts: NDArray[Any]) -> GroupMeasures:
         table = counts.astype(np.float64)
         half = self.bins // 2
         below, above = table[:half].sum(axis=0), table[half:].sum(axis=0)
@@ -119,7 +119,7 @@ class ByGroup:
         total = max(hits, 0.0) + max(misses, 0.0)
         value = max(hits, 0.0) / total if total > 0 else math.nan
         corners = self._corners(hits, misses, cells, risk)
-        low, high = self._inverted(hits, misses, cells, risk)
+        low, high = self._invert(hits, misses, cells, risk)
         return ShareEstimate(value, max(low, corners.low), min(high, corners.high))
 
     def _corners(self, hits: float, misses: float, cells: int, risk: float) -> ShareEstimate:
@@ -129,7 +129,7 @@ class ByGroup:
         ranges = [(max(count - reach, 0.0), max(count + reach, 0.0)) for count in (hits, misses)]
         return shares(ranges[0], ranges[1], risk / 2, value=math.nan)
 
-    def _inverted(self, hits: float, misses: float, cells: int, risk: float) -> tuple[float, float]:
+    def _invert(self, hits: float, misses: float, cells: int, risk: float) -> tuple[float, float]:
         """All p for which T = (1 − p)·hits − p·misses lies within what noise and rows allow.
 
         If p is the share, n rows give T a moment generating function of (p·e^((1−p)s) + (1−p)·e^(−ps))ⁿ at s,
@@ -140,7 +140,7 @@ class ByGroup:
         log, tails = math.log(2 / ((1 - SIZE) * risk)), _tails(self.tables.noise, cells)
         above, below = (
             np.min((log + tails.noise + most * rows) / tails.rates, axis=1)
-            for rows in (tails.above, tails.below)
+            for rows in (tails.upper, tails.lower)
         )
         statistic = (1 - GRID) * hits - GRID * misses
         return _hull(GRID, (statistic <= above) & (statistic >= -below))
@@ -154,7 +154,7 @@ class ByGroup:
         most = max(total + self.reach(2 * self.bins, SIZE * risk), 0.0)
         means, tails = 2 * GRID - 1, _calibration_tails(self.tables.noise, self.bins)
         log = math.log(2 / ((1 - SIZE) * risk))
-        slack = np.min((log + tails.noise + most * tails.above) / tails.rates, axis=1)
+        slack = np.min((log + tails.noise + most * tails.upper) / tails.rates, axis=1)
         low, high = _hull(means, np.abs(numerator - means * total) <= slack)
         value = numerator / total if total > 0 else math.nan
         return ShareEstimate(value, max(low - width, -1.0), min(high + width, 1.0))
@@ -176,8 +176,8 @@ class _Tails:
 
     rates: Floats
     noise: Floats
-    above: Floats
-    below: Floats
+    upper: Floats
+    lower: Floats
 
 
 @lru_cache(maxsize=32)
@@ -226,9 +226,9 @@ def _log_mean(p: Floats, s: Floats) -> Floats:
         return np.asarray(np.logaddexp(np.log(p) + (1 - p) * s, np.log1p(-p) - p * s))
 
 
-def _hull(grid: Floats, allowed: NDArray[np.bool_]) -> tuple[float, float]:
+def _hull(grid: Floats, mask: NDArray[np.bool_]) -> tuple[float, float]:
     """From the first to the last that is allowed, and a step of the grid beyond."""
-    places = np.flatnonzero(allowed)
+    places = np.flatnonzero(mask)
     if not len(places):
         return float(grid[0]), float(grid[-1])
     return float(grid[max(places[0] - 1, 0)]), float(grid[min(places[-1] + 1, len(grid) - 1)])

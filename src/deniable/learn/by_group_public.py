@@ -81,9 +81,7 @@ def by_group(
     labels, values, names = _rows(truth, scores, groups)
     decisions = values >= threshold
     return tuple(
-        _measured(
-            name, labels[names == name], decisions[names == name], values[names == name], 1 - confidence
-        )
+        _measure(name, labels[names == name], decisions[names == name], values[names == name], 1 - confidence)
         for name in sorted(set(names.tolist()), key=str)
     )
 
@@ -101,14 +99,14 @@ def _rows(truth: Any, scores: Any, groups: Any) -> tuple[Booleans, Floats, NDArr
     return labels == 1, values, names
 
 
-def _measured(group: Any, truth: Booleans, chosen: Booleans, scores: Floats, alpha: float) -> GroupMeasures:
-    right = truth == chosen
+def _measure(group: Any, truth: Booleans, choice: Booleans, scores: Floats, alpha: float) -> GroupMeasures:
+    right = truth == choice
     return GroupMeasures(
         group,
         len(truth),
         share(right.sum(), (~right).sum(), alpha),
-        share((truth & chosen).sum(), (truth & ~chosen).sum(), alpha),
-        share((~truth & chosen).sum(), (~truth & ~chosen).sum(), alpha),
+        share((truth & choice).sum(), (truth & ~choice).sum(), alpha),
+        share((~truth & choice).sum(), (~truth & ~choice).sum(), alpha),
         _mean(scores - truth, alpha),
     )
 

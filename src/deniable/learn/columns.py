@@ -20,10 +20,10 @@ from deniable.learn.bounded import Box, positions, readable
 Floats = NDArray[np.float64]
 
 
-def encoded(columns: Mapping[str, Any], frame: Any) -> Floats:
+def encode(columns: Mapping[str, Any], frame: Any) -> Floats:
     """The rows of a pandas or polars frame, an arrow table or a dict of columns.
 
-    >>> encoded({"age": (0, 100), "job": ["clerk", "nurse"]}, {"age": [25, 100], "job": ["nurse", "king"]})
+    >>> encode({"age": (0, 100), "job": ["clerk", "nurse"]}, {"age": [25, 100], "job": ["nurse", "king"]})
     array([[-0.5,  0. ,  1. ],
            [ 1. ,  0. ,  0. ]])
     """
@@ -33,27 +33,25 @@ def encoded(columns: Mapping[str, Any], frame: Any) -> Floats:
             f"Expected a frame with the declared columns; it has no {', '.join(map(repr, missing))}. Nothing "
             "was charged."
         )
-    return np.hstack(
-        [_inputs(name, declaration, _values(frame[name])) for name, declaration in columns.items()]
-    )
+    return np.hstack([_inputs(name, terms, _values(frame[name])) for name, terms in columns.items()])
 
 
-def _inputs(name: str, declared: Any, values: list[Any]) -> Floats:
-    if not isinstance(declared, Sequence | np.ndarray) or isinstance(declared, str) or len(declared) < 2:
+def _inputs(name: str, terms: Any, values: list[Any]) -> Floats:
+    if not isinstance(terms, Sequence | np.ndarray) or isinstance(terms, str) or len(terms) < 2:
         raise InvalidParameter(
-            f"Expected (low, high) or a list of words for the column {name!r}, got {declared!r}. Nothing was "
+            f"Expected (low, high) or a list of words for the column {name!r}, got {terms!r}. Nothing was "
             "charged."
         )
-    if _are_bounds(declared):
-        box = Box.of((declared[0], declared[1]), 1)
-        return np.asarray((box.clamped(readable(values, 1)) - box.middle) / ((box.upper - box.lower) / 2))
-    words = np.array([str(word).strip() for word in declared])
+    if _are_bounds(terms):
+        box = Box.from_bounds((terms[0], terms[1]), 1)
+        return np.asarray((box.clamp(readable(values, 1)) - box.middle) / ((box.upper - box.lower) / 2))
+    words = np.array([str(word).strip() for word in terms])
     places = positions(words, [value.strip() if isinstance(value, str) else value for value in values])
     return np.asarray(places[:, None] == np.arange(len(words)), np.float64)
 
 
-def _are_bounds(declared: Any) -> bool:
-    return len(declared) == 2 and all(isinstance(value, int | float) for value in declared)
+def _are_bounds(terms: Any) -> bool:
+    return len(terms) == 2 and all(isinstance(value, int | float) for value in terms)
 
 
 def _values(column: Any) -> list[Any]:

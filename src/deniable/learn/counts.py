@@ -176,10 +176,10 @@ class _Counting(PrivateClassifier, PrivateEstimator):
     account: Account | None = None
     random_state: int | None = None
 
-    def _encoded(self, X: Any, y: Any) -> tuple[Whole, Whole]:
+    def _encode(self, X: Any, y: Any) -> tuple[Whole, Whole]:
         x, target = self._rows(X, y)
         self.classes_ = labels(self.classes)
-        self.box_ = Box.of(self.bounds, x.shape[1])
+        self.box_ = Box.from_bounds(self.bounds, x.shape[1])
         return self.box_.cells(x, self.bins), self._positions(self.classes_, target)
 
     def _cells(self, X: Any) -> Whole:
@@ -197,7 +197,7 @@ class PrivateNaiveBayes(_Counting):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Charge, then count."""
-        data = self._encoded(X, y)
+        data = self._encode(X, y)
         tables = CountTables(
             data[0].shape[1], self.bins, len(self.classes_), self.epsilon, self.delta, self._unit
         )
@@ -232,7 +232,7 @@ class PrivateDecisionTree(_Counting):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Charge, then grow."""
-        data = self._encoded(X, y)
+        data = self._encode(X, y)
         levels = checks.whole("depth", self.depth, at_least=1)
         epsilon, delta = (plain(exact(amount) / levels) for amount in (self.epsilon, self.delta))
         tables = CountTables(data[0].shape[1], self.bins, len(self.classes_), epsilon, delta, self._unit)

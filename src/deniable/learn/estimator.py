@@ -121,7 +121,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """X as floats, of the columns that the model knows: how many, and by name if they have names."""
         bounds = getattr(self, "bounds", None)
         if isinstance(bounds, Mapping):
-            return columns.encoded(bounds, X)
+            return columns.encode(bounds, X)
         x = numbers(X)
         validate_data(self, X if hasattr(X, "columns") else x, reset=reset, skip_check_array=True)
         return x
@@ -135,11 +135,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _positions(self, classes: NDArray[Any], target: NDArray[Any]) -> NDArray[np.int64]:
         return quietly(lambda: positions(classes, target), _TARGET)
 
-    def _said(self, name: str, why: str) -> Any:
+    def _require(self, name: str, reason: str) -> Any:
         """A parameter that has no default, because a default would be read from data."""
         value = getattr(self, name)
         if value is None:
-            raise InvalidParameter(f"Expected {name}=…, {why}. Nothing was charged.")
+            raise InvalidParameter(f"Expected {name}=…, {reason}. Nothing was charged.")
         return value
 
     def __getstate__(self) -> dict[str, Any]:

@@ -17,22 +17,22 @@ class Structure:
     keys: tuple[Any, ...] | None = None
     inner: tuple[Structure, ...] | None = None
 
-    def built(self, parts: Iterable[Any]) -> Any:
+    def build(self, parts: Iterable[Any]) -> Any:
         """The nest of this structure with these parts; lists and tuples are tuples."""
-        return self._built(iter(parts))
+        return self._build_from(iter(parts))
 
-    def _built(self, parts: Iterator[Any]) -> Any:
+    def _build_from(self, parts: Iterator[Any]) -> Any:
         if self.inner is None:
             return next(parts)
-        values = [each._built(parts) for each in self.inner]
+        values = [each._build_from(parts) for each in self.inner]
         return tuple(values) if self.keys is None else dict(zip(self.keys, values, strict=True))
 
 
-def taken_apart(nest: Any) -> tuple[Structure, list[Any]]:
+def take_apart(nest: Any) -> tuple[Structure, list[Any]]:
     """The structure and the parts of a row or of a batch. A list of plain numbers, below
     the top, is one part.
 
-    >>> taken_apart(({"b": 2, "a": [1, 2]}, 0))[1]
+    >>> take_apart(({"b": 2, "a": [1, 2]}, 0))[1]
     [[1, 2], 2, 0]
     """
     parts: list[Any] = []
@@ -59,13 +59,13 @@ def _holds_parts(values: Iterable[Any]) -> bool:
 
 def tensors(nest: Any) -> list[Tensor]:
     """The tensors of a batch, in the order of its structure."""
-    return taken_apart(nest)[1]
+    return take_apart(nest)[1]
 
 
-def mapped(change: Callable[[Tensor], Any], nest: Any) -> Any:
+def map_parts(change: Callable[[Tensor], Any], nest: Any) -> Any:
     """The batch with every tensor changed."""
-    structure, parts = taken_apart(nest)
-    return structure.built([change(part) for part in parts])
+    structure, parts = take_apart(nest)
+    return structure.build([change(part) for part in parts])
 
 
 def length(batch: Any) -> int:

@@ -64,33 +64,33 @@ class Scattering:
         return out.reshape(len(images), -1, side, side)
 
     @property
-    def _padded(self) -> int:
+    def _padded_size(self) -> int:
         return self.size + 2 * STEP
 
     @cached_property
     def _fine(self) -> Tensor:
         """ψ_0 in frequency, at every pixel: [8, N, N]."""
-        return torch.stack([_morlet(self._padded, 0, angle) for angle in range(ANGLES)])
+        return torch.stack([_morlet(self._padded_size, 0, angle) for angle in range(ANGLES)])
 
     @cached_property
     def _coarse(self) -> Tensor:
         """ψ_1 in frequency, moved half a pixel (every second place is then symmetric),
         in quarters: [8, 2, 2, N/2, N/2]."""
-        half = self._padded // 2
-        waves = torch.stack([_morlet(self._padded, 1, angle) for angle in range(ANGLES)])
-        return (waves * _half_pixel(self._padded)).reshape(ANGLES, 2, half, 2, half).transpose(
+        half = self._padded_size // 2
+        waves = torch.stack([_morlet(self._padded_size, 1, angle) for angle in range(ANGLES)])
+        return (waves * _half_pixel(self._padded_size)).reshape(ANGLES, 2, half, 2, half).transpose(
             2, 3
         ).contiguous() / 4
 
     @cached_property
     def _pool(self) -> Tensor:
         """φ and the coarse grid, from every pixel: [size/4, N]."""
-        return _pooling(self.size // STEP, torch.arange(self._padded) - STEP)
+        return _pooling(self.size // STEP, torch.arange(self._padded_size) - STEP)
 
     @cached_property
     def _pool_half(self) -> Tensor:
         """φ and the coarse grid, from every second place: [size/4, N/2]."""
-        return _pooling(self.size // STEP, torch.arange(self._padded // 2) * 2 + 0.5 - STEP)
+        return _pooling(self.size // STEP, torch.arange(self._padded_size // 2) * 2 + 0.5 - STEP)
 
     def _scatter(self, x: Tensor) -> Tensor:
         n, side = len(x), self.size // STEP
@@ -104,7 +104,7 @@ class Scattering:
 
     def _coarsely(self, spectrum: Tensor) -> Tensor:
         """|x ⋆ ψ_1| at every second place: the four quarters of the spectrum fold onto one another."""
-        half = self._padded // 2
+        half = self._padded_size // 2
         quarters = spectrum.reshape(len(spectrum), 1, 2, half, 2, half).transpose(3, 4).contiguous()
         total = quarters[:, :, 0, 0] * self._coarse[:, 0, 0]
         for a, b in ((0, 1), (1, 0), (1, 1)):
@@ -163,11 +163,11 @@ def _half_pixel(size: int) -> Tensor:
     return (phase[:, None] * phase).to(torch.complex64)
 
 
-def _pooling(places: int, at: Tensor) -> Tensor:
+def _pooling(places: int, positions: Tensor) -> Tensor:
     """Gaussian means about the centres of 4 × 4 blocks, of twice the coarse wavelet's
     width: rows that sum to 1."""
     centres = STEP * torch.arange(places, dtype=torch.float64) + (STEP - 1) / 2
-    weights = torch.exp(-(((at - centres[:, None]) / (SPREAD * 2)) ** 2) / 2)
+    weights = torch.exp(-(((positions - centres[:, None]) / (SPREAD * 2)) ** 2) / 2)
     return (weights / weights.sum(1, keepdim=True)).float()
 
 

@@ -95,7 +95,7 @@ class Selection(Generic[Value]):
         for _ in range(draw_runs(self.runs, rng)):
             place = rng.uniform_integers(len(self.candidates))
             value = self.candidates[place](data, rng=rng)
-            rank = (_scored(self.score, value), rng.uniform_integers(_TIE))
+            rank = (_score(self.score, value), rng.uniform_integers(_TIE))
             if best is None or rank > best:
                 best, winner = rank, Chosen(value, place, rank[0])
         return winner
@@ -147,7 +147,7 @@ def _small_poisson(mean: Fraction, rng: Random) -> int:
             return k
 
 
-def _scored(score: Callable[[Value], float], value: Value) -> float:
+def _score(score: Callable[[Value], float], value: Value) -> float:
     """The score as a number that can be compared; what fails or is none counts as the worst."""
     try:
         number = float(score(value))

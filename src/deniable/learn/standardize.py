@@ -122,14 +122,14 @@ class PrivateStandardizer(exact.NoisySums):
         x = readable(data, len(lower)).astype(np.float64)
         x = np.clip(np.where(np.isnan(x), (lower + upper) / 2, x), lower, upper)
         u = np.clip((x - (lower + upper) / 2) / ((upper - lower) / 2), -1, 1)
-        own = np.full((len(u), 1), float(self._own))
+        own = np.full((len(u), 1), float(self._count_units))
         each = np.hstack([np.rint(u * NORM), np.rint((u * u - 0.5) * NORM), own])
         return torch.from_numpy(each.sum(0))
 
     def _standardizer(self, noisy: Floats) -> Standardizer:
         """Post-processing."""
         lower, upper = np.array(self.lower), np.array(self.upper)
-        count = self._count(float(noisy[-1]) / self._own)
+        count = self._count(float(noisy[-1]) / self._count_units)
         first, second = (noisy[:-1] / (count * NORM)).clip(-1, 1).reshape(2, -1)
         half = (upper - lower) / 2
         deviation = np.sqrt(np.maximum(second + 0.5 - first**2, LEAST**2))
@@ -142,7 +142,7 @@ class PrivateStandardizer(exact.NoisySums):
         return min(max(noisy, self.n / 10, 1.0), 10.0 * self.n)
 
     @property
-    def _own(self) -> int:
+    def _count_units(self) -> int:
         """c in grid units: what a row adds to the count."""
         columns = len(self.lower)
         share = (
@@ -157,8 +157,8 @@ class PrivateStandardizer(exact.NoisySums):
         """√(5d/4 + c²), rounded up. Rounding to the grid keeps it: within half a unit of
         a bound, u rounds to the bound and u² − ½ to at most ½; farther away u⁴ + ¼ has
         fallen by more than the rounding can add."""
-        return math.sqrt(1.25 * len(self.lower) * NORM**2 + self._own**2) * (1 + 2.0**-50)
+        return math.sqrt(1.25 * len(self.lower) * NORM**2 + self._count_units**2) * (1 + 2.0**-50)
 
     @property
     def _l1(self) -> int:
-        return 3 * NORM // 2 * len(self.lower) + self._own
+        return 3 * NORM // 2 * len(self.lower) + self._count_units

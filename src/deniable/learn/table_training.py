@@ -65,7 +65,7 @@ class TableDeclaration:
     features: tuple[AnyFeature, ...]
 
     @classmethod
-    def of(
+    def read(
         cls,
         schema: Path | None,
         n: int | None,
@@ -119,10 +119,10 @@ class _Schema:
 
 def read(table: Table, path: Path) -> tuple[Any, Any]:
     """Inputs and targets."""
-    return unquoted(table, path, table.read)
+    return read_quietly(table, path, table.read)
 
 
-def unquoted(table: Table, path: Path, reader: Callable[[Path], Value]) -> Value:
+def read_quietly(table: Table, path: Path, reader: Callable[[Path], Value]) -> Value:
     """What `reader` makes of a file. One that is no such table is told without quoting
     it: readers like to show the row they hate."""
     with path.open("rb"):
@@ -207,24 +207,31 @@ class TableTraining:
     rate: float
     lot: float
     rows: Callable[[Path], Any]
-    fitted: Callable[[Any], tuple[Table, Any]]
+    build_model: Callable[[Any], tuple[Table, Any]]
     """From what is released to a model, and the table as it sees it: numbers may have got other bounds."""
     usable: Callable[[Any], Usable | None] = lambda value: None
     """How many rows could be used, where the release says so."""
 
     @classmethod
-    def of(
+    def for_budget(
         cls, method: TableMethod, table: Table, n: int, options: StepOptions, budget: Budget
     ) -> TableTraining:
         """The run that trains within the budget."""
         return (_logistic if method is TableMethod.LOGISTIC else _sgd)(table, n, options, budget)
 
     def release(
-        self, account: Account, data: Path, out: Path, delta: float, *, checkpoint: Path | None, resume: bool
+        self,
+        account: Account,
+        data: Path,
+        folder: Path,
+        delta: float,
+        *,
+        checkpoint: Path | None,
+        resume: bool,
     ) -> Release[Any]:
-        """Charge and train, or go on with a run that was paid for. `out` is tried first:
+        """Charge and train, or go on with a run that was paid for. `folder` is tried first:
         a paid model must find its place."""
-        check_writable(out)
+        check_writable(folder)
         if checkpoint is None:
             return account.run(
                 self.mechanism, lambda: self.rows(data), delta=delta, description="deniable train"
@@ -243,13 +250,13 @@ class TableTraining:
             description="deniable train",
         )
 
-    def save(self, release: Release[Any], account: Account, out: Path, delta: float) -> Certificate:
+    def save(self, release: Release[Any], account: Account, folder: Path, delta: float) -> Certificate:
         """Model, description and certificate in their folder."""
         head = account.certificate(release, delta=delta).head
         certificate = accounting.certify(self.mechanism.loss, self.mechanism.unit, delta, head=head)
-        table, model = self.fitted(release.value)
-        table.save(model, out)
-        (out / "certificate.json").write_text(certificate.to_json(), encoding="utf-8")
+        table, model = self.build_model(release.value)
+        table.save(model, folder)
+        (folder / "certificate.json").write_text(certificate.to_json(), encoding="utf-8")
         return certificate
 
 
@@ -268,7 +275,9 @@ def _sgd(table: Table, n: int, options: StepOptions, budget: Budget) -> TableTra
         example=([0.0] * table.inputs, 0),
     )  # fmt: skip
     sizes = run.plan.steps, float(run.plan.rate), run.plan.lot
-    return TableTraining(table, run, *sizes, table.read, lambda it: (table, it.model), lambda it: it.usable)
+    return TableTraining(
+        table, run, *sizes, table.read, lambda release: (table, release.model), lambda release: release.usable
+    )
 
 
 def _logistic(table: Table, n: int, options: StepOptions, budget: Budget) -> TableTraining:
@@ -281,14 +290,14 @@ def _logistic(table: Table, n: int, options: StepOptions, budget: Budget) -> Tab
         steps = lots.plan(n, inner.lot, None, options.epochs, None).steps
         run = linear.run(n, budget.epsilon, budget.delta, replace(descent, steps=steps))
         inner = run.descent if isinstance(run, ScaledRegression) else run
-    arrange = linear.rows if isinstance(run, ScaledRegression) else linear.unscaled
+    arrange = linear.rows if isinstance(run, ScaledRegression) else linear.unscaled_rows
 
     def rows(path: Path) -> Any:
         return arrange(*table.read(path))
 
     sizes = inner.descent.steps, float(inner.rate), float(inner.lot)
-    return TableTraining(table, run, *sizes, rows, linear.fitted, _usable)
+    return TableTraining(table, run, *sizes, rows, linear.build_model, _usable_rows)
 
 
-def _usable(value: Any) -> Usable | None:
+def _usable_rows(value: Any) -> Usable | None:
     return value.usable if isinstance(value, ScaledWeights) else None

@@ -35,11 +35,11 @@ READING = (
 def run(folder: Path, progress: Progress) -> Report:
     _learning.need_torch()
     from deniable.learn.recipes import cifar10, maps
-    from deniable.learn.recipes.classifier import RecipeClassifier, mapped, whitened
+    from deniable.learn.recipes.classifier import RecipeClassifier, map_images, whiten
     from deniable.randomness import SecureRandom
 
     data, curves, rows = load("cifar10"), dict[str, list[float]](), []
-    pictures, test = (mapped(part, maps.pictures) for part in (data.images, data.test_images))
+    pictures, test = (map_images(part, maps.pictures) for part in (data.images, data.test_images))
     for target in progress(list(PAPER), "Training"):
         curve: list[float] = []
         features: list[Tensor] = []  # of the test set: the same at every step of a run
@@ -48,7 +48,7 @@ def run(folder: Path, progress: Progress) -> Report:
             step: int, model: RecipeClassifier, curve: list[float] = curve, features: list[Tensor] = features
         ) -> None:
             if not features:
-                features.append(whitened(test, model.whitening))
+                features.append(whiten(test, model.whitening))
             if step % EVERY == 0:
                 right = model.linear(features[0]).argmax(1).numpy() == data.test_labels
                 curve.append(100 * float(right.mean()))

@@ -34,10 +34,10 @@ READING = (
 def run(folder: Path, progress: Progress) -> Report:
     _learning.need_torch()
     from deniable.learn.recipes import cifar10, maps
-    from deniable.learn.recipes.classifier import mapped
+    from deniable.learn.recipes.classifier import map_images
 
     data = load("cifar10")
-    pictures, test = (mapped(part, maps.pictures) for part in (data.images, data.test_images))
+    pictures, test = (map_images(part, maps.pictures) for part in (data.images, data.test_images))
     accuracies = {
         epsilon: _learning.measure(
             cifar10.cifar10(epsilon, maps=maps.ready),

@@ -61,10 +61,10 @@ def run(folder: Path, progress: Progress) -> Report:
 def results(progress: Progress) -> dict[tuple[str, float], Accuracy]:
     """Features are computed once: they are fixed maps of each image."""
     from deniable.learn.recipes import abadi, maps, mnist
-    from deniable.learn.recipes.classifier import mapped
+    from deniable.learn.recipes.classifier import map_images
 
     data = load("mnist")
-    images, test = (mapped(part, maps.digits) for part in (data.images, data.test_images))
+    images, test = (map_images(part, maps.digits) for part in (data.images, data.test_images))
     accuracies: dict[tuple[str, float], Accuracy] = {}
     jobs: list[tuple[str, float]] = [*product(["network"], NETWORK), *product(["ours"], OURS)]
     for kind, epsilon in progress(jobs, "Training"):

@@ -83,7 +83,7 @@ def run(folder: Path, progress: Progress) -> Report:
     runs: list[Run] = []
     owner = ""
     for split in progress(jobs, "Students"):
-        public = digits.Public.of(test[split.public])
+        public = digits.Public.from_features(test[split.public])
         ensemble = public.teach(private, labels, records=RECORDS, teachers=TEACHERS)
         for budget, count in BUDGETS if split.name == PAPERS else BUDGETS[-1:]:
             bought = _buy(digits, ensemble, public, budget, count)

@@ -171,7 +171,7 @@ def test_squares_are_upper_bounds_and_close() -> None:
             assert bool((upper >= true).all())
             assert bool((upper <= true * (1 + 2e-4) + d * 1.2e-38).all())
     odd = rounding.row_squares(torch.tensor([[1.0, math.nan], [math.inf, 0], [1e30, 0], [2.0**60, 1]]))
-    assert rounding.bounded(odd).isinf().all()
+    assert rounding.bound_squares(odd).isinf().all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -187,7 +187,7 @@ def test_an_output_that_was_overwritten_too_early_is_found(
     slope: Callable[..., Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A planted mistake: a layer that calls what it still needs its own to give away."""
-    monkeypatch.setattr(chain.Inplace, "fresh", True)
+    monkeypatch.setattr(chain.Inplace, "owns_output", True)
     kind = nn.ReLU if slope is chain._relu else nn.Tanh
     model = nn.Sequential(nn.Linear(5, 4), kind(), nn.Sigmoid(), nn.Linear(4, 3))
     x, y = torch.randn(4, 5), torch.zeros(4, dtype=torch.long)

@@ -129,7 +129,7 @@ def _assert_all_used(model: nn.Module, run: Callable[..., object]) -> None:
     first.check(*lots[0])
     runs = PerExample(model, nn.CrossEntropyLoss(), microbatch=ROWS - 3, ways=first.ways, lot=ROWS)
     ways = {way.run for way in first.ways.values()}
-    assert ways == {run} or random, [way.why for way in first.ways.values()]
+    assert ways == {run} or random, [way.reason for way in first.ways.values()]
     loss = nn.CrossEntropyLoss(reduction="none")
     for x, y in lots:
         expected = naive.gradients(model, loss, x, y)
@@ -176,8 +176,8 @@ class _Careless(Workspace):
     """Memory as it was once: all that passes take is views of one block, whoever holds them."""
 
     def take(self, shape: Sequence[int], like: Tensor) -> Tensor:
-        size, start = math.prod(shape) * like.element_size(), self._taken
-        self._taken += -(-size // ALIGNED) * ALIGNED
+        size, start = math.prod(shape) * like.element_size(), self._used_bytes
+        self._used_bytes += -(-size // ALIGNED) * ALIGNED
         if not hasattr(self, "views"):
             self.views = torch.empty(1 << 20, dtype=torch.uint8)
         return self.views[start : start + size].view(like.dtype).view(tuple(shape))

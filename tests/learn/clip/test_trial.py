@@ -16,7 +16,7 @@ from deniable.learn.clip.attributes import Attributes
 from deniable.learn.clip.batch import Batch
 from deniable.learn.clip.objective import objective
 from deniable.learn.clip.passes import Task, closed
-from deniable.learn.clip.trials.trial import same_alone, still_alone
+from deniable.learn.clip.trials.trial import is_same_alone, is_still_alone
 from deniable.learn.sgd import DPSGD
 from tests.learn.clip.naive import assert_exact
 from tests.learn.sgd.runs import run_of, trainer
@@ -50,7 +50,7 @@ def influence(model: nn.Module, criterion: Any = None, first: float | None = Non
         training = trainer(run)
         for _ in range(before):
             training.step([Batch((x[:8].clone(), y[:8]))])
-        sums.append(training.clipped([Batch((x[start:].clone(), y[start:]))]).total["all"].double())
+        sums.append(training.clip_lot([Batch((x[start:].clone(), y[start:]))]).total["all"].double())
     return float((sums[0] - sums[1]).norm())
 
 
@@ -194,14 +194,14 @@ def test_rows_one_by_one_do_not_see_the_row_before() -> None:
     run.check((x, y))
     calls[0] = 1000
     grid = run.grids["all"]
-    sums = [trainer(run).clipped([Batch((x[i:], y[i:]))]).total["all"].double() for i in (0, 1)]
+    sums = [trainer(run).clip_lot([Batch((x[i:], y[i:]))]).total["all"].double() for i in (0, 1)]
     assert float((sums[0] - sums[1]).norm()) <= grid.sensitivity
 
 
 def test_attributes_are_put_back_whatever_was_done_to_them() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     model.numbers, model.word, model.table = [1, [2, 3]], "a", torch.zeros(3)  # type: ignore[assignment]
-    held = Attributes.of(model)
+    held = Attributes.snapshot(model)
     mean = model[1].running_mean
     model.numbers[1].append(4)  # type: ignore[union-attr, operator, index]
     model.word, model.more = "b", torch.ones(1)  # type: ignore[assignment]
@@ -218,7 +218,7 @@ def test_attributes_are_put_back_whatever_was_done_to_them() -> None:
     assert mean.count_nonzero() == 0  # type: ignore[union-attr, operator]
     assert model[0].training
     assert "extra" not in dict(model.named_buffers())
-    again = Attributes.of(model, held)
+    again = Attributes.snapshot(model, held)
     old = {id(value): copy for value, _, copy in held.tensors}
     untouched = model[1].running_var
     assert next(copy for value, _, copy in again.tensors if value is untouched) is old[id(untouched)]
@@ -254,7 +254,7 @@ def trials_that_find(model: nn.Module, count: int = 30) -> int:
     criterion = objective(nn.CrossEntropyLoss())
     task = Task(model, criterion, dict(model.named_parameters()))
     like = Batch((torch.zeros(2, FEATURES), torch.zeros(2, dtype=torch.int64)))
-    return sum(not still_alone(task, closed, like, 12, seed) for seed in range(count))
+    return sum(not is_still_alone(task, closed, like, 12, seed) for seed in range(count))
 
 
 def first_row_only(g: Tensor) -> Tensor:
@@ -286,7 +286,7 @@ def test_small_lots_are_tried_on_as_many_rows_and_no_more_at_once() -> None:
     model = Net(note)
     task = Task(model, objective(nn.CrossEntropyLoss()), dict(model.named_parameters()))
     like = Batch((torch.zeros(2, FEATURES), torch.zeros(2, dtype=torch.int64)))
-    assert same_alone(task, closed, like, (3,))
+    assert is_same_alone(task, closed, like, (3,))
     assert sum(size for size in sizes if size > 1) >= 33
     assert max(sizes) == 3
 
@@ -319,5 +319,5 @@ def test_a_model_that_mixes_after_a_step_is_tried_and_goes_one_by_one(is_tried: 
         training.next_trial = 2 if is_tried else 10
         for _ in range(2):
             training.step([])
-        sums.append(training.clipped([Batch((x[start:], y[start:]))]).total["all"].double())
+        sums.append(training.clip_lot([Batch((x[start:], y[start:]))]).total["all"].double())
     assert (float((sums[0] - sums[1]).norm()) <= 1 + 1e-5) == is_tried

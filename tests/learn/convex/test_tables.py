@@ -28,8 +28,8 @@ def test_the_layer_has_the_scores_of_the_weights(classes: tuple[str, ...]) -> No
     linear = LinearTable(table(*classes))
     g = np.random.default_rng(0)
     weights, x = g.normal(size=(linear.outputs, 3)), torch.from_numpy(g.uniform(-1, 1, (20, 2))).float()
-    rows, _ = linear.unscaled(x, torch.zeros(20, dtype=torch.int64))
-    same, layer = linear.fitted(weights)
+    rows, _ = linear.unscaled_rows(x, torch.zeros(20, dtype=torch.int64))
+    same, layer = linear.build_model(weights)
     assert same == linear.table
     scores = layer(x).detach().numpy()
     assert np.abs(scores[:, -linear.outputs :] - rows @ weights.T).max() < 1e-5
@@ -57,7 +57,7 @@ def test_it_learns_three_classes() -> None:
     run = linear.run(3000, 2.0, 1e-5, Descent())
     assert isinstance(run, ScaledRegression)
     value = run(data, rng=SeededRandom(0))
-    seen, model = linear.fitted(value)
+    seen, model = linear.build_model(value)
     columns = pa.table(
         {"age": 50 * (x[:, 0] + 1), "stay": 30 * (x[:, 1] + 1), "ward": np.array(["a", "b", "c"])[y]}
     )
@@ -66,7 +66,7 @@ def test_it_learns_three_classes() -> None:
     right = model(inputs).argmax(dim=1).numpy() == y
     assert right.mean() > 0.85
     # What the released table makes of a row is what the descent saw of it.
-    assert np.abs(run.scaled(x, value[0])[:, :2] * linear.length - inputs.numpy()).max() < 1e-5
+    assert np.abs(run.scale_rows(x, value[0])[:, :2] * linear.length - inputs.numpy()).max() < 1e-5
 
 
 def test_both_releases_are_paid_for() -> None:
@@ -89,7 +89,7 @@ def test_no_row_is_longer_than_one_whatever_its_scaling() -> None:
     assert isinstance(run, ScaledRegression)
     rows = np.array([[1, 1, 0], [-1, 0, 1], [0.3, 0, 0]], np.float32)
     for middle, reach in ((0.0, 1.0), (-0.99, 1e-3), (5.0, 0.1)):
-        scaled = run.scaled(rows, Scaling(np.array([middle]), np.array([reach])))
+        scaled = run.scale_rows(rows, Scaling(np.array([middle]), np.array([reach])))
         assert np.linalg.norm(scaled, axis=1).max() <= 1
 
 

@@ -105,7 +105,7 @@ def test_from_images_to_a_student_within_the_budget() -> None:
     features, labels = digits.describe(scans()), DIGITS.target.astype(np.int64)
     assert features.shape == (1797, 3969)
     private, pool, held = np.arange(900), np.arange(900, 1500), np.arange(1500, 1797)
-    public = digits.Public.of(features[pool])
+    public = digits.Public.from_features(features[pool])
     ensemble = public.teach(features[private], labels[private], records=900, teachers=20)
     ledger = Ledger.open("sqlite://", analyst="student")
     account = ledger.create("labels", Unit.row(), limit=Budget(40, 1e-5), filter=Filter.basic)
@@ -121,7 +121,7 @@ def test_features_are_each_images_own() -> None:
     records before it are gone."""
     some = scans()[:400]
     whole = digits.describe(some)
-    view = digits.Components.of(whole)
+    view = digits.Components.from_public(whole)
     for gone in (1, 3, 130):
         rest = digits.describe(some[gone:])
         assert torch.equal(whole[gone:], rest)
@@ -134,14 +134,14 @@ def test_features_are_each_images_own() -> None:
 
 def test_a_seeded_recipe_is_not_private() -> None:
     features, labels = digits.describe(scans()[:500]), DIGITS.target[:500].astype(np.int64)
-    public = digits.Public.of(features[:300])
+    public = digits.Public.from_features(features[:300])
     ensemble = public.teach(features[300:], labels[300:], records=200, teachers=4, rng=SeededRandom(1))
     assert not ensemble.private
 
 
 def test_too_few_public_images_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="more than 200 public examples, got 50"):
-        digits.Public.of(torch.zeros(50, 3969))
+        digits.Public.from_features(torch.zeros(50, 3969))
 
 
 def test_the_picture_is_drawn(tmp_path: Path) -> None:

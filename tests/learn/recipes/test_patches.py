@@ -38,7 +38,7 @@ def test_a_leaf_covers_what_lies_behind_it() -> None:
     front = np.array([0.99, 0.5, 0.5, 0, 0.5, 0.0, 0.9, 0.5, 0.5, 0.5, 0.5])
     behind = front.copy()
     behind[6] = 0.1
-    canvas = leaves._covered(np.stack([front, behind]), 64)
+    canvas = leaves._cover(np.stack([front, behind]), 64)
     assert canvas[:, 32, 32] == pytest.approx(0.9)
     assert canvas[:, 31:33, 31:33] == pytest.approx(0.9)
 

@@ -13,7 +13,7 @@ def patch_roots(pictures: torch.Tensor) -> torch.Tensor:
 
 def test_directions_are_even_on_drawn_pictures() -> None:
     """Turned and scaled, channels are uncorrelated, and their variances are λ·(λ + ridge)^−2·POWER."""
-    few = principal.drawn()[:40]
+    few = principal.draw_pictures()[:40]
     found = principal.of_drawn(lambda pictures: pictures[:40].flatten(2), 3)
     rows = found(few.flatten(2)).transpose(1, 2).flatten(0, 1).double()
     covariance = torch.cov(rows.T, correction=0)
@@ -27,12 +27,12 @@ def test_directions_are_even_on_drawn_pictures() -> None:
 def test_directions_have_one_sign() -> None:
     vectors = torch.linalg.qr(torch.randn(6, 6, generator=torch.Generator().manual_seed(0)))[0]
     flips = torch.tensor([1.0, -1, 1, -1, -1, 1])
-    assert torch.equal(principal._signed(vectors), principal._signed(vectors * flips))
+    assert torch.equal(principal._fix_signs(vectors), principal._fix_signs(vectors * flips))
 
 
 def test_few_directions_of_drawn_pictures_say_most_of_others() -> None:
     """Found on some drawn pictures, they hold almost all the variance of others."""
-    drawn = principal.drawn()
+    drawn = principal.draw_pictures()
     found = principal.of_drawn(lambda pictures: patch_roots(pictures[:100]), 512)
     others = patch_roots(drawn[500:540])
     scaled = found(others)

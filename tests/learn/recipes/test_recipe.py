@@ -15,7 +15,7 @@ from deniable.accounting import epsilon
 from deniable.errors import InvalidParameter
 from deniable.learn.recipes import integers, linear, maps, whitening
 from deniable.learn.recipes.cifar10 import cifar10
-from deniable.learn.recipes.classifier import Recipe, mapped, one_hot, whitened
+from deniable.learn.recipes.classifier import Recipe, map_images, one_hot, whiten
 from deniable.learn.recipes.linear import LinearDescent, LinearScores
 from deniable.learn.recipes.mnist import SETTINGS, mnist
 from deniable.learn.recipes.whitening import Flattening
@@ -150,10 +150,10 @@ def test_residuals_are_clipped_whatever_the_scores(clip: float) -> None:
 
 def test_what_is_no_example_adds_nothing() -> None:
     images, labels = digits()
-    clean = mapped(images[:100], whole_pixels)
+    clean = map_images(images[:100], whole_pixels)
     spoilt = np.vstack([images[:100], np.full((2, 8, 8), math.nan)])
     wrong = np.concatenate([labels[:100], [3, 4]])
-    maps_ = mapped(spoilt, whole_pixels)
+    maps_ = map_images(spoilt, whole_pixels)
     assert not maps_[100:].any()
     assert torch.equal(whitening._sum(maps_), whitening._sum(clean))
     spoilt_moments, moments = (
@@ -180,7 +180,7 @@ def test_second_moments_move_within_their_sensitivity(shapes: whitening.Shapes) 
     """All of one kind together, as they are released: with k maps in a row, by no more
     than √k·NORM², and almost by that."""
     images, _ = digits()
-    maps_, mean = mapped(images[:50], whole_pixels), torch.full((64,), 0.05)
+    maps_, mean = map_images(images[:50], whole_pixels), torch.full((64,), 0.05)
     whole, less = (whitening._second_moments(part, shapes, mean) for part in (maps_, maps_[:-1]))
     for kind in (0, 1):
         moved = [one[kind] - other[kind] for one, other in zip(whole, less, strict=True)]
@@ -249,7 +249,7 @@ def test_the_strongest_directions_of_channels_are_kept() -> None:
     fitted = whitening.fit(rows, ((4, 5),), len(rows), 0.05, flattening, SeededRandom(1))
     features = fitted(rows)
     assert features.shape == (4000, fitted.size) == (4000, 10)
-    assert whitened(rows, fitted).shape == (4000, 10)
+    assert whiten(rows, fitted).shape == (4000, 10)
     assert fitted.roots[0][0].abs().argmax(1).tolist() == [3, 1]
     spread = features.reshape(-1, 2, 5).square().mean((0, 2)).sqrt()
     assert float(spread[1] / spread[0]) == pytest.approx((900 / 500) ** 0.5, rel=0.05)
@@ -263,7 +263,7 @@ def test_a_scaling_without_meaning_is_refused(wrong: dict[str, object]) -> None:
 
 def test_half_whitening_flattens_the_spectrum() -> None:
     images, _ = digits()
-    maps_ = mapped(images, whole_pixels)
+    maps_ = map_images(images, whole_pixels)
     fitted = whitening.fit(maps_, ((8, 8),), len(maps_), 0.1, Flattening(ridge=1e-4), SeededRandom(1))
 
     def condition(z: torch.Tensor) -> float:
@@ -275,8 +275,8 @@ def test_half_whitening_flattens_the_spectrum() -> None:
 
 def test_features_are_kept_in_eight_bits_and_bounded() -> None:
     images, _ = digits()
-    maps_ = mapped(images[:200], whole_pixels)
-    features = whitened(
+    maps_ = map_images(images[:200], whole_pixels)
+    features = whiten(
         maps_, whitening.fit(maps_, ((8, 8),), 200, 1.0, Flattening(ridge=1e-3), SeededRandom(1))
     )
     assert features.dtype == torch.int8
@@ -424,7 +424,7 @@ def test_half_of_what_is_symmetric_says_everything() -> None:
     images = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     balanced = maps.Scattering(32)(maps.opponent(images)) * maps._balance()
     whole = balanced + maps.mirrored(balanced)
-    left = maps.scattered(images).reshape(2, 243, 8, 4)
+    left = maps.scatter(images).reshape(2, 243, 8, 4)
     right = maps.mirrored(torch.cat([left, torch.zeros_like(left)], 3))[..., 4:]
     assert torch.allclose(torch.cat([left, right], 3), whole, atol=1e-4)
 
@@ -482,9 +482,9 @@ def test_few_rows_have_the_bits_of_many(way: str, monkeypatch: pytest.MonkeyPatc
 def test_features_of_an_image_do_not_depend_on_its_neighbours() -> None:
     g = torch.Generator().manual_seed(0)
     images = torch.rand(1003, 8, 8, generator=g)
-    maps_ = mapped(images, whole_pixels)
+    maps_ = map_images(images, whole_pixels)
     by = whitening.Whitening(
         torch.zeros(64), ((torch.randn(8, 8, generator=g), torch.randn(8, 8, generator=g)),)
     )
-    assert torch.equal(mapped(images[1:], whole_pixels), maps_[1:])
-    assert torch.equal(whitened(maps_[1:], by), whitened(maps_, by)[1:])
+    assert torch.equal(map_images(images[1:], whole_pixels), maps_[1:])
+    assert torch.equal(whiten(maps_[1:], by), whiten(maps_, by)[1:])

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from deniable.learn.sgd.training.trainer import Trainer, shown
+from deniable.learn.sgd.training.trainer import Trainer, summarize
 from deniable.randomness import SeededRandom
 from tests.learn.sgd.runs import run_of
 
@@ -174,12 +174,12 @@ def trained(model: nn.Module, data: tuple[Tensor, Tensor], **options: Any) -> li
     run = run_of(model, nn.CrossEntropyLoss(), **settings, **options)
     run.check(data)
     assert all("alone" not in way.run.__name__ for way in run.checked.ways.values())
-    trainer = Trainer.fresh(run, SeededRandom(5))
+    trainer = Trainer.with_copy(run, SeededRandom(5))
     rows = run.rows(data)
     for _ in range(2):
         trainer.walk(rows)
     assert all(p.device == run.device for p in trainer.model.parameters())
-    assert sum(shown(trainer.seen)[1:]) == shown(trainer.seen)[1] > 0
+    assert sum(summarize(trainer.readings)[1:]) == summarize(trainer.readings)[1] > 0
     return [p.detach().cpu() for p in trainer.result().model.parameters()]
 
 

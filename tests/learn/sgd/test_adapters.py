@@ -32,7 +32,7 @@ def sums(data: Any, **given: Any) -> Tensor:
     run = small(**given)
     run.check(data)
     drawn_from = run.rows(data)
-    return trainer(run).clipped(drawn_from.take(np.arange(len(drawn_from)), torch.float32)).total["all"]
+    return trainer(run).clip_lot(drawn_from.take(np.arange(len(drawn_from)), torch.float32)).total["all"]
 
 
 def by_name(model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:

@@ -20,7 +20,7 @@ from tests.learn.sgd.runs import Identity, output, small
 DIMENSION, LOT = 300, 20
 
 
-def audited(seed: int, make: Callable[..., Trainer] = Trainer.fresh, **given: Any) -> Any:
+def audited(seed: int, make: Callable[..., Trainer] = Trainer.with_copy, **given: Any) -> Any:
     """Canary gradients go through the run's own clipping, noise and normaliser as
     examples of an identity model."""
     run = small(
@@ -38,7 +38,7 @@ def audited(seed: int, make: Callable[..., Trainer] = Trainer.fresh, **given: An
         trainer.taken = 1
         x = torch.from_numpy(gradients).float()
         lot = [Batch((x, torch.zeros(len(x))))] if len(x) else []
-        return trainer.release(trainer.clipped(lot))["line.weight"][0].double().numpy()
+        return trainer.release(trainer.clip_lot(lot))["line.weight"][0].double().numpy()
 
     return canaries(step, claim, dimension=DIMENSION, rounds=120, each=250, seed=seed, seconds=0.01)
 
@@ -57,25 +57,25 @@ def test_halved_noise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_missing_clipping_is_found() -> None:
     class Unclipped(Trainer):
-        def clipped(self, lot: Any) -> Sums:
+        def clip_lot(self, lot: Any) -> Sums:
             self.bounds["all"] = 1e9
-            sums = super().clipped(lot)
+            sums = super().clip_lot(lot)
             self.bounds["all"] = 0.5
             return sums
 
-    assert audited(3, Unclipped.fresh).verdict is Verdict.VIOLATION
+    assert audited(3, Unclipped.with_copy).verdict is Verdict.VIOLATION
 
 
 def test_a_normaliser_of_the_drawn_size_is_found() -> None:
     class WrongLot(Trainer):
-        def clipped(self, lot: Any) -> Sums:
+        def clip_lot(self, lot: Any) -> Sums:
             self.drawn = sum(batch.examples for batch in lot)
-            return super().clipped(lot)
+            return super().clip_lot(lot)
 
         def release(self, sums: Sums) -> Any:
             return {name: g * (LOT / max(1, self.drawn)) for name, g in super().release(sums).items()}
 
-    assert audited(4, WrongLot.fresh).verdict is Verdict.VIOLATION
+    assert audited(4, WrongLot.with_copy).verdict is Verdict.VIOLATION
 
 
 def test_noise_for_a_smaller_clip_is_found() -> None:
@@ -86,4 +86,4 @@ def test_noise_for_a_smaller_clip_is_found() -> None:
             self.bounds["all"] = 0.5
             return released
 
-    assert audited(5, SmallerBound.fresh).verdict is Verdict.VIOLATION
+    assert audited(5, SmallerBound.with_copy).verdict is Verdict.VIOLATION

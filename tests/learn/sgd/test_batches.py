@@ -91,7 +91,7 @@ def summed(
 ) -> Tensor:
     run = small(model or Reader(), criterion, example=example, clip=clip)
     lot = run.rows(data).take(np.arange(N), torch.float32)
-    return trainer(run).clipped(lot).total["all"]
+    return trainer(run).clip_lot(lot).total["all"]
 
 
 def one_by_one(criterion: Any = None, clip: float = 0.3) -> Tensor:
@@ -125,9 +125,9 @@ def test_rows_that_are_dicts(data: Any) -> None:
     length = N if isinstance(data, dict | DataLoader) else len(data)
     run = small(Reader(), example=EXAMPLE, clip=0.3)
     lot = run.rows(data).take(np.arange(length), torch.float32)
-    assert torch.allclose(trainer(run).clipped(lot).total["all"], one_by_one(), atol=1e-5)
+    assert torch.allclose(trainer(run).clip_lot(lot).total["all"], one_by_one(), atol=1e-5)
     run.check(data)
-    assert torch.allclose(trainer(run).clipped(lot).total["all"], one_by_one(), atol=1e-5), (
+    assert torch.allclose(trainer(run).clip_lot(lot).total["all"], one_by_one(), atol=1e-5), (
         "together as alone"
     )
 
@@ -248,8 +248,8 @@ def test_frames(kind: Any) -> None:
     run.check(kind(table))
     lot = run.rows(kind(table)).take(np.arange(N), torch.float32)
     plain = small(model)
-    right = trainer(plain).clipped([Batch((SIDE[:, :2], LABELS))]).total["all"]
-    assert torch.allclose(trainer(run).clipped(lot).total["all"], right, atol=1e-5)
+    right = trainer(plain).clip_lot([Batch((SIDE[:, :2], LABELS))]).total["all"]
+    assert torch.allclose(trainer(run).clip_lot(lot).total["all"], right, atol=1e-5)
     with pytest.raises(InvalidParameter, match="Expected example="):
         small(model).check(kind(table))
 
@@ -267,7 +267,7 @@ def test_views_of_rows_with_several_inputs() -> None:
     flipped = Listed([row | {"side": -row["side"]} for row in dicts()])
     right = summed(flipped, clip=1.0)
     assert torch.allclose(
-        trainer(run).clipped(run.rows(data).take(np.arange(N), torch.float32)).total["all"], right, atol=1e-5
+        trainer(run).clip_lot(run.rows(data).take(np.arange(N), torch.float32)).total["all"], right, atol=1e-5
     )
     with pytest.raises(InvalidParameter, match="change with the other rows"):
         small(Reader(), example=EXAMPLE, augment=mixed).check(data)

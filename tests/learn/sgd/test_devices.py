@@ -94,7 +94,7 @@ def test_a_run_in_bfloat16_adds_its_noise_in_single_precision() -> None:
     model, x, y = narrow(nn.Sequential(nn.Linear(40, 30), nn.ReLU(), nn.Linear(30, 3)), (40,), False, 20)
     run = run_on(model)
     run.check((x, y))
-    trainer = Trainer.fresh(run, SeededRandom(3))
+    trainer = Trainer.with_copy(run, SeededRandom(3))
     released = trainer.step(trainer.draw(run.rows((x, y))))
     assert all(part.dtype is torch.float32 for part in released.values())
     assert all(

@@ -62,7 +62,7 @@ def test_a_step_is_the_clipped_sum_over_the_fixed_lot(monkeypatch: pytest.Monkey
     for size in (0, 1, 59, 300):
         t = trainer(run)
         t.taken = 1
-        released = t.release(t.clipped([Batch((X[:size], Y[:size]))] if size else []))
+        released = t.release(t.clip_lot([Batch((X[:size], Y[:size]))] if size else []))
         expected = naive(run.model, X[:size], Y[:size], 0.3)
         for name, part in released.items():
             assert torch.allclose(part, expected[name] / 60, rtol=1e-3, atol=1e-6)
@@ -88,7 +88,7 @@ def test_the_noise_of_a_step_is_the_multiplier_times_the_clip_over_the_lot(bound
     run = small(Identity(100_000), output, clip=bound, noise_multiplier=1.7, lot=50)
     t = trainer(run)
     t.taken = 1
-    noise = t.release(t.clipped([]))["line.weight"].flatten().double().numpy()
+    noise = t.release(t.clip_lot([]))["line.weight"].flatten().double().numpy()
     assert accepts(noise, 1.7 * bound / 50)
     assert not accepts(noise, 0.7 * 1.7 * bound / 50)
     assert not accepts(noise, 1.3 * 1.7 * bound / 50)
@@ -100,7 +100,7 @@ def test_noise_is_fresh_at_every_step_and_for_every_parameter() -> None:
     drawn = []
     for _ in range(3):
         t.taken += 1
-        drawn.append(t.release(t.clipped([]))["line.weight"].flatten())
+        drawn.append(t.release(t.clip_lot([]))["line.weight"].flatten())
     assert len(torch.unique(torch.cat(drawn))) == 3000
 
 
@@ -183,7 +183,7 @@ def test_the_noise_follows_its_schedule() -> None:
     t = trainer(run)
     for deviation in (2.0, 1.0):
         t.taken += 1
-        noise = t.release(t.clipped([]))["line.weight"].flatten().double().numpy()
+        noise = t.release(t.clip_lot([]))["line.weight"].flatten().double().numpy()
         assert accepts(noise, deviation / 60)
 
 
@@ -232,7 +232,7 @@ def test_each_group_is_clipped_and_noised_by_its_own_bound(monkeypatch: pytest.M
     run = small(two_layers(3000), clip=LAYERS, noise_multiplier=1.1)
     t = trainer(run)
     t.taken = 1
-    released = t.release(t.clipped([]))
+    released = t.release(t.clip_lot([]))
     shares = run.multipliers(0)
     body = torch.cat([released["0.weight"].flatten(), released["0.bias"]]).double().numpy()
     head = torch.cat([released["2.weight"].flatten(), released["2.bias"]]).double().numpy()
@@ -240,7 +240,7 @@ def test_each_group_is_clipped_and_noised_by_its_own_bound(monkeypatch: pytest.M
     assert accepts(head, shares["head"] * 0.5 / 60)
     silent(monkeypatch)
     t.taken = 1
-    one = t.clipped([Batch((1000 * X[:1], Y[:1]))]).total
+    one = t.clip_lot([Batch((1000 * X[:1], Y[:1]))]).total
     assert float(one["body"].norm()) <= 2.0
     assert float(one["head"].norm()) <= 0.5
     assert float(one["head"].norm()) > 0.49
@@ -304,8 +304,8 @@ def test_views_of_an_example_are_clipped_once(monkeypatch: pytest.MonkeyPatch) -
 
     run = small(multiplicity=4, augment=augment)
     run.check((X, Y))
-    many = trainer(run).clipped([Batch((X[:20], Y[:20]))]).total["all"]
-    once = trainer(small()).clipped([Batch((X[:20], Y[:20]))]).total["all"]
+    many = trainer(run).clip_lot([Batch((X[:20], Y[:20]))]).total["all"]
+    once = trainer(small()).clip_lot([Batch((X[:20], Y[:20]))]).total["all"]
     assert torch.allclose(many, once, atol=1e-5)
     assert seen[-1:] == [80]
 
@@ -361,7 +361,9 @@ def test_dropout_is_drawn_from_secret_seeds() -> None:
     for source in (SecureRandom(), SecureRandom()):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            found.append(trainers.Trainer.fresh(run, source).clipped([Batch((X[:5], Y[:5]))]).total["all"])
+            found.append(
+                trainers.Trainer.with_copy(run, source).clip_lot([Batch((X[:5], Y[:5]))]).total["all"]
+            )
     assert not torch.equal(*found)
 
 

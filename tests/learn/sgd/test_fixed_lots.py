@@ -236,7 +236,7 @@ def test_only_the_bands_are_held() -> None:
 def test_a_run_that_is_taken_up_saves_no_noise_and_exceeds_no_participation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest, taking = Trainer.clipped, list[int]()
+    honest, taking = Trainer.clip_lot, list[int]()
 
     def clipped(self: Trainer, lot: Any) -> Any:
         if self.taken == 9:
@@ -244,7 +244,7 @@ def test_a_run_that_is_taken_up_saves_no_noise_and_exceeds_no_participation(
         taking.append(sum(batch.examples for batch in lot))
         return honest(self, lot)
 
-    monkeypatch.setattr(Trainer, "clipped", clipped)
+    monkeypatch.setattr(Trainer, "clip_lot", clipped)
     with Ledger.open("sqlite://") as ledger:
         paying = account(ledger, rule=Filter.renyi)
         with pytest.raises(KeyboardInterrupt):

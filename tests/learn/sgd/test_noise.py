@@ -202,7 +202,7 @@ def test_gradients_are_rounded_to_the_grid_exactly(clip: float, dtype: torch.dty
 @functools.cache
 def noisy_counts(grid: bool) -> Any:
     """3000 counts of seven usable rows, less the seven."""
-    t = Trainer.fresh(small(Identity(3), output, noise_multiplier=1.5, grid=grid), SeededRandom(4))
+    t = Trainer.with_copy(small(Identity(3), output, noise_multiplier=1.5, grid=grid), SeededRandom(4))
     t.taken = 1
     return np.array([t._noisy_count(7, 1.5) for _ in range(3000)]) - 7
 
@@ -244,7 +244,7 @@ def test_gradients_are_drawn_with_noise_that_leaves_room_for_the_count(
     monkeypatch.setattr(training, "noisy_mean", recorded)
     t = trainer(small(Identity(5), output, noise_multiplier=1.5, clip=0.3))
     t.taken = 1
-    t.release(t.clipped([]))
+    t.release(t.clip_lot([]))
     assert deviations[0] >= 1.5 * 0.3 * COUNTED
     assert math.hypot(0.3 / deviations[0], 1 / count_deviation(1.5)) <= 1 / 1.5
 
@@ -252,18 +252,18 @@ def test_gradients_are_drawn_with_noise_that_leaves_room_for_the_count(
 def test_a_sum_on_the_grid_is_the_sum_of_its_rows_to_the_last_bit() -> None:
     x, y = problem(40)
     t = trainer(small(grid=True))
-    whole = t.clipped([Batch((x, y))]).total["all"]
-    rows = [t.clipped([Batch((x[i : i + 1], y[i : i + 1]))]).total["all"] for i in range(40)]
+    whole = t.clip_lot([Batch((x, y))]).total["all"]
+    rows = [t.clip_lot([Batch((x[i : i + 1], y[i : i + 1]))]).total["all"] for i in range(40)]
     assert whole.dtype == torch.int64
     assert torch.equal(whole, sum(rows[1:], rows[0]))
-    assert torch.equal(whole, t.clipped([Batch((x.flip(0), y.flip(0)))]).total["all"])
+    assert torch.equal(whole, t.clip_lot([Batch((x.flip(0), y.flip(0)))]).total["all"])
 
 
 def test_the_noise_on_the_grid_is_integer_noise_of_the_stated_size() -> None:
     run = small(Identity(20_000).double(), output, grid=True, noise_multiplier=0.7, lot=30)
     t = trainer(run)
     t.taken = 1
-    released = t.release(t.clipped([]))["line.weight"][0] * run.plan.lot
+    released = t.release(t.clip_lot([]))["line.weight"][0] * run.plan.lot
     loss = run.grids["all"].loss(0.7)
     units = released.numpy() / float(run.grids["all"].step)
     assert np.abs(units - np.round(units)).max() < 1e-6

@@ -163,7 +163,7 @@ def test_rows_of_a_data_set_and_empty_lots_come_too(account: Account) -> None:
 
 
 def test_training_is_an_interactive() -> None:
-    training = TrainingSteps(small(), Trainer.fresh)
+    training = TrainingSteps(small(), Trainer.with_copy)
     assert isinstance(training, Interactive)
     talk = training.open((X, Y), rng=SeededRandom(1))
     with pytest.raises(InvalidQuery, match="Expected one of"):

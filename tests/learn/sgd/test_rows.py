@@ -53,7 +53,7 @@ def all_of(data: Any, example: Any = None) -> Any:
 
 def sums(data: Any, **given: Any) -> Tensor:
     """The sum of all rows' clipped gradients."""
-    return trainer(small(**given)).clipped(all_of(data, given.get("example"))).total["all"]
+    return trainer(small(**given)).clip_lot(all_of(data, given.get("example"))).total["all"]
 
 
 X, Y = problem(30)
@@ -90,10 +90,10 @@ def test_a_bad_row_contributes_exactly_nothing(bad: Any, place: int) -> None:
     model = linear().double()
     found = (
         trainer(small(model))
-        .clipped(rows(Listed(mixed), EXAMPLE).take(np.arange(31), torch.float64))
+        .clip_lot(rows(Listed(mixed), EXAMPLE).take(np.arange(31), torch.float64))
         .total["all"]
     )
-    expected = trainer(small(model)).clipped(rows((X, Y)).take(np.arange(30), torch.float64)).total["all"]
+    expected = trainer(small(model)).clip_lot(rows((X, Y)).take(np.arange(30), torch.float64)).total["all"]
     assert torch.allclose(found, expected, rtol=0, atol=1e-12)
 
 
@@ -147,8 +147,8 @@ def test_an_unknown_word_is_left_out() -> None:
     words = torch.tensor([[0, 1], [2, 4], [3, 3], [5, 0], [-1, 2]])
     target = torch.tensor([0, 1, 2, 0, 1])
     run = small(model, example=([0, 0], 0))
-    found = trainer(run).clipped(run.rows((words, target)).take(np.arange(5), torch.float32)).total["all"]
-    expected = trainer(run).clipped(run.rows((words, target)).take(np.arange(3), torch.float32)).total["all"]
+    found = trainer(run).clip_lot(run.rows((words, target)).take(np.arange(5), torch.float32)).total["all"]
+    expected = trainer(run).clip_lot(run.rows((words, target)).take(np.arange(3), torch.float32)).total["all"]
     assert torch.allclose(found, expected, rtol=0, atol=1e-5)
 
 

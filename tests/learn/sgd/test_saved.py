@@ -59,17 +59,17 @@ def broken_off(
 
 @contextmanager
 def stopped_in_step(at: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    honest = Trainer.clipped
+    honest = Trainer.clip_lot
 
     def clipped(self: Trainer, lot: Any) -> Any:
         if self.taken == at:
             signal.raise_signal(signal.SIGINT)
         return honest(self, lot)
 
-    monkeypatch.setattr(Trainer, "clipped", clipped)
+    monkeypatch.setattr(Trainer, "clip_lot", clipped)
     with pytest.raises(KeyboardInterrupt):
         yield
-    monkeypatch.setattr(Trainer, "clipped", honest)
+    monkeypatch.setattr(Trainer, "clip_lot", honest)
 
 
 def noisy_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -143,7 +143,7 @@ def test_resumed_steps_draw_fresh_randomness(
     assert set(state) == {"model", "optimizer", "step", "loss", "bounds", "average", "history"}
     found = []
     for _ in range(2):
-        trainer = Trainer.fresh(small(steps=20), SecureRandom())
+        trainer = Trainer.with_copy(small(steps=20), SecureRandom())
         trainer.restore(torch.load(tmp_path / "run" / "state.pt", weights_only=True))
         found.append(trainer.step([])["weight"])
     assert not torch.equal(*found)
@@ -158,7 +158,7 @@ def test_an_older_folder_put_back_takes_no_step_twice(
     taken, folder = noisy_steps(monkeypatch), tmp_path / "run"
     broken_off(account, folder, at=5, monkeypatch=monkeypatch)
     shutil.copytree(folder, tmp_path / "older")
-    honest = Trainer.clipped
+    honest = Trainer.clip_lot
     for turn in range(6):
         if what == "the folder":
             shutil.rmtree(folder)
@@ -174,7 +174,7 @@ def test_an_older_folder_put_back_takes_no_step_twice(
                 signal.raise_signal(signal.SIGINT)
             return honest(self, lot)
 
-        monkeypatch.setattr(Trainer, "clipped", clipped)
+        monkeypatch.setattr(Trainer, "clip_lot", clipped)
         with suppress(KeyboardInterrupt, LedgerError):
             resume(small(steps=20), (X, Y), account=account, checkpoint=folder, every=3)
     assert len(taken) == len(set(taken)), "a step was taken twice"
@@ -279,7 +279,7 @@ def test_steps_are_noted_before_their_gradient(
     account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At the moment a step's gradient is computed, a new connection to the ledger knows of it."""
-    clipped = Trainer.clipped
+    clipped = Trainer.clip_lot
     seen = []
 
     def noted(self: Trainer, lot: Any) -> Any:
@@ -287,7 +287,7 @@ def test_steps_are_noted_before_their_gradient(
         seen.append((self.taken, max(notes)))
         return clipped(self, lot)
 
-    monkeypatch.setattr(Trainer, "clipped", noted)
+    monkeypatch.setattr(Trainer, "clip_lot", noted)
     train(small(steps=5), (X, Y), account=account, checkpoint=tmp_path / "run", every=2)
     assert seen == [(1, 2), (2, 2), (3, 4), (4, 4), (5, 5)]
 
@@ -353,7 +353,7 @@ def test_what_is_not_saved_is_not_resumed(
 ) -> None:
     """Killed without a folder, its charge stands and all its steps are begun: a folder
     made up for it gets none."""
-    run, honest = small(steps=4), Trainer.clipped
+    run, honest = small(steps=4), Trainer.clip_lot
 
     def loop() -> None:
         optimizer = torch.optim.SGD(run.model.parameters(), lr=0.1)
@@ -364,10 +364,10 @@ def test_what_is_not_saved_is_not_resumed(
     def plain() -> None:
         train(run, (X, Y), account=account, description=f"DPSGD, run {'0' * 32}")
 
-    monkeypatch.setattr(Trainer, "clipped", lambda self, lot: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(Trainer, "clip_lot", lambda self, lot: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         (plain if door == "train" else loop)()
-    monkeypatch.setattr(Trainer, "clipped", honest)
+    monkeypatch.setattr(Trainer, "clip_lot", honest)
     (tmp_path / "run").mkdir()
     header = {"name": "0" * 32, "loss": run.loss.to_json()}
     (tmp_path / "run" / "run.json").write_text(json.dumps(header), encoding="utf-8")

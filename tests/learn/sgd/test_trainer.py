@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from deniable.errors import InvalidParameter
 from deniable.learn.clip import Batch, Clipped, PerExample
 from deniable.learn.sgd import DPSGD, BatchLoss
-from deniable.learn.sgd.training.trainer import Trainer, shown
+from deniable.learn.sgd.training.trainer import Trainer, summarize
 from deniable.randomness import SeededRandom
 from tests.learn.sgd.runs import run_of
 
@@ -49,13 +49,13 @@ def test_a_row_that_is_refused_takes_no_other_row_with_it(
     run = _run()
     if declared:
         run.check((x, y))
-    trainer = Trainer.fresh(run, SeededRandom(0))
-    alone = trainer.clipped([Batch((x[1:], y[1:]))]).total["all"]
+    trainer = Trainer.with_copy(run, SeededRandom(0))
+    alone = trainer.clip_lot([Batch((x[1:], y[1:]))]).total["all"]
     x[0] = 7
-    with_it = trainer.clipped([Batch((x, y))])
+    with_it = trainer.clip_lot([Batch((x, y))])
     assert torch.allclose(with_it.total["all"], alone, atol=1e-6)
     assert float(alone.norm()) > 0.1
-    assert shown(with_it.seen)[1:] == (8, 1)
+    assert summarize(with_it.readings)[1:] == (8, 1)
 
 
 class AnyLength(nn.Module):
@@ -86,10 +86,10 @@ def _sizes(length: int, **given: Any) -> tuple[set[int], set[int]]:
         noise_multiplier=1.0, augment=augment, **given,
     )  # fmt: skip
     run.check((torch.zeros(1, 4), torch.zeros(1, dtype=torch.int64)))
-    trainer = Trainer.fresh(run, SeededRandom(0))
+    trainer = Trainer.with_copy(run, SeededRandom(0))
     of_views.clear()
     of_model.clear()
-    trainer.clipped([Batch((torch.randn(9, length), torch.zeros(9, dtype=torch.int64)))])
+    trainer.clip_lot([Batch((torch.randn(9, length), torch.zeros(9, dtype=torch.int64)))])
     return set(of_views), set(of_model)
 
 
@@ -110,17 +110,17 @@ def test_a_warning_that_a_row_calls_forth_is_not_shown(recwarn: pytest.WarningsR
     run = DPSGD.from_keywords(
         nn.Linear(2, 2), BatchLoss(losses), n=9, lot=9, steps=1, learning_rate=0.1, noise_multiplier=1.0
     )
-    Trainer.fresh(run, SeededRandom(0)).clipped([Batch((torch.full((9, 2), 7.0), torch.zeros(9)))])
+    Trainer.with_copy(run, SeededRandom(0)).clip_lot([Batch((torch.full((9, 2), 7.0), torch.zeros(9)))])
     assert not [warning for warning in recwarn if "sevens" in str(warning.message)]
 
 
 def test_what_was_released_stays_what_it_was() -> None:
     """Noise is added in the memory of the sum; the next sum, which is private, must not be written there."""
-    trainer = Trainer.fresh(_run(), SeededRandom(0))
+    trainer = Trainer.with_copy(_run(), SeededRandom(0))
     lot = [Batch((torch.randn(9, 2), torch.zeros(9, dtype=torch.int64)))]
     released = trainer.step(lot)
     before = {name: part.clone() for name, part in released.items()}
-    sums = trainer.clipped(lot)
+    sums = trainer.clip_lot(lot)
     held = sums.total["all"]
     again = trainer.release(sums)
     assert all(torch.equal(released[name], before[name]) for name in before)
@@ -129,10 +129,10 @@ def test_what_was_released_stays_what_it_was() -> None:
 
 def test_sums_have_one_type_whatever_the_lot_was() -> None:
     """Ranks add theirs up, and each may have drawn no row, or rows of two shapes."""
-    trainer = Trainer.fresh(_run(), SeededRandom(0))
+    trainer = Trainer.with_copy(_run(), SeededRandom(0))
     part = Batch((torch.randn(9, 2), torch.zeros(9, dtype=torch.int64)))
     lots: list[list[Batch]] = [[], [part], [part, part]]
-    found = [trainer.clipped(lot).total["all"] for lot in lots]
+    found = [trainer.clip_lot(lot).total["all"] for lot in lots]
     assert {total.dtype for total in found} == {torch.float32}
     assert not found[0].any()
     assert torch.allclose(2 * found[1], found[2], rtol=1e-6)

@@ -142,7 +142,7 @@ def test_a_run_with_few_rows_says_why(
     """Where the rows are not the reason, they are not blamed."""
     run = _run(model(), steps=12, learning_rate=rate, noise_multiplier=0.5)
     run.check((X, Y))
-    trainer = Trainer.fresh(run, SeededRandom(2))
+    trainer = Trainer.with_copy(run, SeededRandom(2))
     trainer.next_trial = 1000
     with caplog.at_level(logging.WARNING):
         rows = run.rows((X, Y))
@@ -183,7 +183,7 @@ def test_the_clipper_that_trains_is_tried_before_it_sees_a_row(monkeypatch: pyte
         return honest(self, found, batch, size)
 
     monkeypatch.setattr(PerExample, "_pass", breaks)
-    trainer = Trainer.fresh(run, SeededRandom(0))
+    trainer = Trainer.with_copy(run, SeededRandom(0))
     assert {way.run.__name__ for way in trainer._clipper.ways.values()} == {"alone"}
-    sums = trainer.clipped([Batch((X[:8], Y[:8]))])
-    assert sums.usable == 8
+    sums = trainer.clip_lot([Batch((X[:8], Y[:8]))])
+    assert sums.usable_count == 8

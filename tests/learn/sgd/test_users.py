@@ -42,7 +42,7 @@ def everybody(run: DPSGD, data: Any, *, checked: bool = False) -> Tensor:
     if checked:
         run.check(drawn_from)
     t = trainer(run)
-    return t.clipped(drawn_from.take(np.arange(len(drawn_from)), run.dtype, t.rng)).total["all"]
+    return t.clip_lot(drawn_from.take(np.arange(len(drawn_from)), run.dtype, t.rng)).total["all"]
 
 
 def naive(model: nn.Module, clip: float, most: int | None = None) -> Tensor:

@@ -35,7 +35,7 @@ def test_views_that_depend_on_other_rows_are_refused(augment: Callable[[Tensor],
     with pytest.raises(InvalidParameter, match=r"change with the other rows.*Nothing was charged"):
         run.check((X, Y))
     # Where nobody asked first, each row is seen alone, so that there is nothing to mix.
-    whole, less = (trainer(run).clipped([Batch((X[:k], Y[:k]))]).total["all"] for k in (len(X), len(X) - 1))
+    whole, less = (trainer(run).clip_lot([Batch((X[:k], Y[:k]))]).total["all"] for k in (len(X), len(X) - 1))
     assert float((whole - less).norm()) <= 1.001
 
 

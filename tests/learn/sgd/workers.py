@@ -24,14 +24,14 @@ def long_run() -> DPSGD:
 
 def train_until_killed(url: str, folder: str) -> None:
     """Save every 7 steps; in the middle of step 33 wait for the parent, which kills us."""
-    honest = trainers.Trainer.clipped
+    honest = trainers.Trainer.clip_lot
 
     def clipped(self: trainers.Trainer, lot: Any) -> Any:
         if self.taken >= 33:
             signal.pause()
         return honest(self, lot)
 
-    trainers.Trainer.clipped = clipped  # type: ignore[method-assign]
+    trainers.Trainer.clip_lot = clipped  # type: ignore[method-assign]
     with Ledger.open(url) as ledger:
         train(long_run(), problem(), account=ledger.account("images"), checkpoint=folder, every=7)
 

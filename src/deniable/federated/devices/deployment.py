@@ -22,7 +22,7 @@ from deniable.federated.noise.placement import Correlated, Shared
 from deniable.federated.secure_sum import Agreement, Quorum
 from deniable.federated.secure_sum.agreement import SESSION_BYTES
 from deniable.learn.sgd.training.checkpoint import Checkpoint
-from deniable.learn.sgd.training.saved import charged, check_state, paid_for
+from deniable.learn.sgd.training.saved import check_state, find_charge, run_or_discard
 from deniable.ledger import Account, Session
 from deniable.mechanism import Release
 from deniable.randomness import SecureRandom
@@ -175,7 +175,9 @@ def deploy(
     folder = Checkpoint.create(checkpoint, loss=run.loss.to_json())
     try:
         words = f"{WORDS}, run {folder.name}"
-        deployment = charged(folder, lambda: _open_run(run, transport, account, agreement, words), account)
+        deployment = run_or_discard(
+            folder, lambda: _open_run(run, transport, account, agreement, words), account
+        )
     except BaseException:  # raised again: it only lets go of the lock, whoever steered it
         folder.close()
         raise
@@ -201,7 +203,7 @@ def resume(
     _check_placement(run, agreement)
     folder = Checkpoint.open(checkpoint)
     try:
-        charge, over = paid_for(account, run, folder)
+        charge, over = find_charge(account, run, folder)
         state = folder.load()
         begun = run.rounds if over else account.begun(charge.entry_id)
         check_state(state, begun, run.rounds)

@@ -34,7 +34,7 @@ class _Held:
     containers: dict[str, Any]
 
     @classmethod
-    def of(cls, module: nn.Module) -> _Held:
+    def from_module(cls, module: nn.Module) -> _Held:
         values = dict(vars(module))
         containers = {
             name: copy.deepcopy(value)
@@ -65,26 +65,26 @@ class _Held:
 class Attributes:
     """All that the modules of a model hold beside their parameters."""
 
-    held: tuple[_Held, ...]
+    contents: tuple[_Held, ...]
     tensors: tuple[tuple[Tensor, int, Tensor], ...]
     """Each with its version, which grows when it is changed, and a copy."""
 
     @classmethod
-    def of(cls, model: nn.Module, before: Attributes | None = None) -> Attributes:
-        """As they are now. Copies of tensors that have not changed since `before` are taken from there."""
-        contents = tuple(_Held.of(module) for module in model.modules())
+    def snapshot(cls, model: nn.Module, previous: Attributes | None = None) -> Attributes:
+        """As they are now. Copies of tensors that have not changed since `previous` are taken from there."""
+        contents = tuple(_Held.from_module(module) for module in model.modules())
         copies = (
             {}
-            if before is None
-            else {id(value): (value, version, old) for value, version, old in before.tensors}
+            if previous is None
+            else {id(value): (value, version, old) for value, version, old in previous.tensors}
         )
         unique = {id(value): value for each in contents for value in each.tensors()}
         return cls(
-            contents, tuple(_copied(value, copies) for value in unique.values() if not value.is_inference())
+            contents, tuple(_copy(value, copies) for value in unique.values() if not value.is_inference())
         )
 
     def restore(self) -> None:
-        for each in self.held:
+        for each in self.contents:
             each.restore()
         for value, version, old in self.tensors:
             if value._version != version:
@@ -96,8 +96,8 @@ _OWN = frozenset(vars(nn.Module()))
 """What every module keeps for itself: registers and hooks."""
 
 
-def _copied(value: Tensor, known: Mapping[int, tuple[Tensor, int, Tensor]]) -> tuple[Tensor, int, Tensor]:
-    same, version, old = known.get(id(value), (None, -1, value))
+def _copy(value: Tensor, copies: Mapping[int, tuple[Tensor, int, Tensor]]) -> tuple[Tensor, int, Tensor]:
+    same, version, old = copies.get(id(value), (None, -1, value))
     if same is value and version == value._version:
         return value, version, old
     return value, value._version, value.detach().clone()

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from deniable.learn.nests import length, mapped, taken_apart, tensors
+from deniable.learn.nests import length, map_parts, take_apart, tensors
 
 
 @dataclass(frozen=True)
@@ -39,32 +39,32 @@ class Batch:
         if device == self.device:
             return self
         weights = None if self.weights is None else self.weights.to(device)
-        return replace(self, rows=mapped(lambda part: part.to(device), self.rows), weights=weights)
+        return replace(self, rows=map_parts(lambda part: part.to(device), self.rows), weights=weights)
 
-    def graded(self) -> Batch:
+    def to_autograd(self) -> Batch:
         """The same rows for autograd, which saves no tensor that was made in inference mode: those are
         copied."""
         if not any(part.is_inference() for part in tensors(self.rows)):
             return self
         return replace(
-            self, rows=mapped(lambda part: part.clone() if part.is_inference() else part, self.rows)
+            self, rows=map_parts(lambda part: part.clone() if part.is_inference() else part, self.rows)
         )
 
     def part(self, start: int, stop: int) -> Batch:
         """The examples from `start` up to `stop`."""
         own = slice(start * self.multiplicity, stop * self.multiplicity)
         weights = None if self.weights is None else self.weights[own]
-        return replace(self, rows=mapped(lambda part: part[own], self.rows), weights=weights)
+        return replace(self, rows=map_parts(lambda part: part[own], self.rows), weights=weights)
 
-    def filled(self, size: int, made: Any) -> Batch:
+    def fill(self, size: int, example: Any) -> Batch:
         """With the rows of a made-up example in the places that are missing to so many examples."""
         missing = size - self.examples
         if missing <= 0:
             return self
-        structure, parts = taken_apart(self.rows)
+        structure, parts = take_apart(self.rows)
         # A made-up row that is known to go through: zeros might be words or lengths that the model refuses.
-        ends = [each.repeat(missing, *[1] * (each.dim() - 1)) for each in tensors(made)]
-        rows = structure.built([torch.cat(pair) for pair in zip(parts, ends, strict=True)])
+        ends = [each.repeat(missing, *[1] * (each.dim() - 1)) for each in tensors(example)]
+        rows = structure.build([torch.cat(pair) for pair in zip(parts, ends, strict=True)])
         weights = self.weights
         if weights is not None:
             weights = torch.cat([weights, weights.new_zeros(missing * self.multiplicity)])

@@ -84,7 +84,7 @@ def without_saved_hooks() -> Iterator[None]:
 
 
 @contextmanager
-def guarded() -> Iterator[None]:
+def model_guard() -> Iterator[None]:
     """A part of a pass in which the model's own code runs."""
     with without_saved_hooks(), GradientGuard():
         yield

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from torch import Tensor, nn
 
 from deniable.errors import InvalidParameter
-from deniable.learn.nests import Structure, length, taken_apart
+from deniable.learn.nests import Structure, length, take_apart
 
 Criterion = Callable[[Any, Any], Tensor]
 """From what the model gives and the targets to one loss for each row."""
@@ -43,7 +43,7 @@ class BatchLoss:
         _refuse_parameters(self.function)
 
     def __call__(self, model: nn.Module, rows: Any) -> Tensor:
-        return _one_each(self.function(model, rows), length(rows))
+        return _check_losses(self.function(model, rows), length(rows))
 
     def targets(self, structure: Structure, parts: int) -> frozenset[int]:
         return frozenset()
@@ -61,10 +61,10 @@ class Paired:
 
     def __call__(self, model: nn.Module, rows: Any) -> Tensor:
         inputs, target = halves(rows)
-        return self.criterion(given(model, inputs), target)
+        return self.criterion(call_model(model, inputs), target)
 
     def targets(self, structure: Structure, parts: int) -> frozenset[int]:
-        return frozenset(taken_apart(halves(structure.built(range(parts)))[1])[1])
+        return frozenset(take_apart(halves(structure.build(range(parts)))[1])[1])
 
 
 def objective(criterion: Criterion | BatchLoss) -> Objective:
@@ -93,7 +93,7 @@ def inputs_replaced(rows: Any, inputs: Any) -> Any:
     return inputs, rows[1]
 
 
-def given(model: nn.Module, inputs: Any) -> Any:
+def call_model(model: nn.Module, inputs: Any) -> Any:
     """What the model gives for its arguments."""
     match inputs:
         case Mapping():
@@ -122,7 +122,7 @@ def per_row(criterion: Criterion) -> Criterion:
         values = criterion(output, target)
         if isinstance(reduction, str) and values.dim() > 1:
             values = values.flatten(1).mean(1) if reduction == "mean" else values.flatten(1).sum(1)
-        return _one_each(values, length(target))
+        return _check_losses(values, length(target))
 
     return losses
 
@@ -135,7 +135,7 @@ def _refuse_parameters(criterion: object) -> None:
         )
 
 
-def _one_each(losses: Any, rows: int) -> Tensor:
+def _check_losses(losses: Any, rows: int) -> Tensor:
     if not isinstance(losses, Tensor) or losses.dim() != 1 or len(losses) != rows:
         shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
         raise InvalidParameter(

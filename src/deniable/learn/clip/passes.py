@@ -20,11 +20,11 @@ from deniable.learn.clip.batch import Batch
 from deniable.learn.clip.closed_forms import bare, chain, cover, held, order, owners, sequences, shared
 from deniable.learn.clip.closed_forms.tape import ParameterKey, Tape, Uncovered
 from deniable.learn.clip.closed_forms.terms import GradientRows, Term
-from deniable.learn.clip.guard import guarded, refuse_own_backward, without_saved_hooks
+from deniable.learn.clip.guard import model_guard, refuse_own_backward, without_saved_hooks
 from deniable.learn.clip.objective import Objective, Paired
-from deniable.learn.clip.rounding import summing, widened
+from deniable.learn.clip.rounding import summing, widen
 from deniable.learn.clip.workspace import Workspace
-from deniable.learn.nests import mapped
+from deniable.learn.nests import map_parts
 
 COVERED = {
     **cover.HANDLERS,
@@ -44,7 +44,7 @@ class Task:
     model: nn.Module
     objective: Objective
     parameters: Mapping[str, nn.Parameter]
-    for_all: set[str] = field(default_factory=set)
+    shared_tables: set[str] = field(default_factory=set)
     """Tables that were seen to be looked up for all examples at once (`Cover.is_for_all`)."""
     room: Workspace = field(default_factory=Workspace)
 
@@ -54,7 +54,9 @@ class Task:
     def tape(self, batch: Batch) -> Tape:
         """A tape for one pass, which writes to the memory of earlier passes as far as nobody holds it."""
         self.room.begin()
-        return Tape(self.parameters, batch.examples, batch.multiplicity, for_all=self.for_all, room=self.room)
+        return Tape(
+            self.parameters, batch.examples, batch.multiplicity, for_all=self.shared_tables, room=self.room
+        )
 
 
 Passed = tuple[dict[ParameterKey, Term], Tensor]
@@ -71,11 +73,11 @@ def chained(task: Task, batch: Batch) -> Passed:
     # Autograd sees the criterion alone; the layers go back by their own formulas, which is what saves the
     # graph.
     out = chain.forward(links, x).requires_grad_()
-    with torch.enable_grad(), guarded():
+    with torch.enable_grad(), model_guard():
         losses = criterion(out, y)
     if losses.requires_grad:
         refuse_own_backward(losses)
-        chain.back(links, *torch.autograd.grad(losses, out, batch.shares(losses), allow_unused=True))
+        chain.backward(links, *torch.autograd.grad(losses, out, batch.shares(losses), allow_unused=True))
     return tape.terms(), batch.of_examples(losses.detach())
 
 
@@ -92,7 +94,7 @@ def closed(task: Task, batch: Batch) -> Passed:
     """By closed forms. Raises `Uncovered` when a parameter is used in a way that none of them covers."""
     tape = task.tape(batch)
     try:
-        losses = _written(task, batch, tape)
+        losses = _write_tape(task, batch, tape)
         return tape.terms(), batch.of_examples(losses)
     finally:
         # Terms hold tensors of the graph, whose nodes hold the tape: a circle that no collector sees.
@@ -100,7 +102,7 @@ def closed(task: Task, batch: Batch) -> Passed:
         tape.saved.clear()
 
 
-def _written(task: Task, batch: Batch, tape: Tape) -> Tensor:
+def _write_tape(task: Task, batch: Batch, tape: Tape) -> Tensor:
     """The losses of a pass forward and backward, during which taps write on the tape."""
     constants = [p for p in task.model.parameters() if not p.requires_grad]
     mode = cover.Cover(tape, COVERED, [*task.model.buffers(), *constants])
@@ -148,10 +150,10 @@ def vectorized(task: Task, batch: Batch) -> Passed:
     shares = batch.shares(like.new_empty(batch.examples * batch.multiplicity))
     # "different": each example has a mask of dropout of its own, as it would have alone.
     over = vmap(grad_and_value(loss), in_dims=(None, 0, 0), randomness="different")
-    with guarded():
-        gradients, losses = over(values, mapped(batch.split, batch.rows), batch.split(shares))
+    with model_guard():
+        gradients, losses = over(values, map_parts(batch.split, batch.rows), batch.split(shares))
     rows: dict[ParameterKey, Term] = {
-        ParameterKey(name): GradientRows(widened(gradients[f"model.{name}"]).reshape(len(losses), -1))
+        ParameterKey(name): GradientRows(widen(gradients[f"model.{name}"]).reshape(len(losses), -1))
         for name in task.parameters
     }
     return rows, losses
@@ -184,7 +186,7 @@ def _note_row(rows: dict[int, Tensor], gradients: tuple[Tensor | None, ...], i: 
         if g is None:
             continue
         # Norms are bounded for dense rows; a sparse gradient may hold one place twice.
-        flat = widened(g.to_dense() if g.is_sparse else g).reshape(1, -1)
+        flat = widen(g.to_dense() if g.is_sparse else g).reshape(1, -1)
         if examples == 1:
             rows[place] = flat
         else:
@@ -193,5 +195,5 @@ def _note_row(rows: dict[int, Tensor], gradients: tuple[Tensor | None, ...], i: 
             rows[place][i] = flat[0]
 
 
-def _no_rows(like: Tensor, examples: int) -> Tensor:
-    return torch.zeros(examples, like.numel(), dtype=summing(like.dtype), device=like.device)
+def _no_rows(parameter: Tensor, examples: int) -> Tensor:
+    return torch.zeros(examples, parameter.numel(), dtype=summing(parameter.dtype), device=parameter.device)

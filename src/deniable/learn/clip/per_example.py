@@ -22,8 +22,8 @@ from deniable.learn.clip.objective import BatchLoss, Criterion, objective
 from deniable.learn.clip.passes import Pass, Passed, Task, alone, chained, closed
 from deniable.learn.clip.rounding import LIMIT, summing, weights
 from deniable.learn.clip.trials.generated import made_batch
-from deniable.learn.clip.trials.probe import LARGE, Found, forked, probe, restored
-from deniable.learn.clip.trials.trial import same_alone, still_alone
+from deniable.learn.clip.trials.probe import LARGE, Found, fork_generators, model_backup, probe
+from deniable.learn.clip.trials.trial import is_same_alone, is_still_alone
 from deniable.learn.clip.workspace import large
 from deniable.learn.nests import tensors
 
@@ -119,10 +119,10 @@ class PerExample:
         self.groups = structure.grouping(groups, list(parameters))
         self._task = Task(model, objective(criterion), parameters)
         self._microbatch, self._multiplicity, self._lot = microbatch, multiplicity, lot
-        self._modules, self._all = list(model.modules()), list(model.parameters())
+        self._modules, self._parameters = list(model.modules()), list(model.parameters())
         # Read once and compared before every lot: a parameter that is thawed later would be trained without a
         # bound.
-        self._trained = [p.requires_grad for p in self._all]
+        self._trainable = [p.requires_grad for p in self._parameters]
         self._numbers = sum(p.numel() for p in parameters.values())
         self.ways: dict[Shape, Found] = {}
         self.learn(ways or {})
@@ -135,7 +135,7 @@ class PerExample:
     def learn(self, ways: Mapping[Shape, Found]) -> None:
         """Take over what another one found for this model."""
         self.ways.update(ways)
-        self._task.for_all.update(*(way.for_all for way in ways.values()))
+        self._task.shared_tables.update(*(way.shared_tables for way in ways.values()))
 
     def check(self, *rows: Any, lot: float | None = None) -> None:
         """Refuse the model if it cannot be clipped exactly on batches like these, of
@@ -155,7 +155,7 @@ class PerExample:
         shows of it but time: a model that fails sees one example at a time from here on."""
         way = self._way(batch)
         sizes = self._sizes(way, lot)
-        if way.run is not alone and not still_alone(
+        if way.run is not alone and not is_still_alone(
             self._task, self._path(way), batch, sizes[seed % len(sizes)], seed
         ):
             self._distrust(batch)
@@ -166,9 +166,9 @@ class PerExample:
         way = self._way(batch)
         size = max(self._sizes(way, lot))
         bounds = structure.clips(clip, list(self.groups))
-        self._attributes = Attributes.of(self._task.model, self._attributes)
+        self._attributes = Attributes.snapshot(self._task.model, self._attributes)
         finite = False
-        with restored(self._task.model), forked(batch):
+        with model_backup(self._task.model), fork_generators(batch):
             try:
                 rows, _ = made_batch(self._task, batch, size, seed=0)
             except InvalidParameter:  # the model raises, however rows are made up
@@ -177,21 +177,21 @@ class PerExample:
             for _ in range(PASSES):
                 sums = _Sums(self._task, self.groups, bounds)
                 self._add(sums, way, rows, size)
-                if sums.failed:
+                if sums.failures:
                     return Rehearsal(raised=True, finite=False)
-                finite = any(bool(torch.isfinite(norms).any()) for norms in sums.clipped().norms.values())
+                finite = any(bool(torch.isfinite(norms).any()) for norms in sums.result().norms.values())
         return Rehearsal(raised=False, finite=finite)
 
-    def _try_gradients(self, found: Found, batch: Batch, sizes: Sequence[int]) -> None:
+    def _try_gradients(self, way: Found, batch: Batch, sizes: Sequence[int]) -> None:
         """On made-up rows of these shapes, in batches of these sizes."""
-        if found.run is not alone and not same_alone(self._task, self._path(found), batch, sizes):
+        if way.run is not alone and not is_same_alone(self._task, self._path(way), batch, sizes):
             self._distrust(batch)
 
-    def _path(self, found: Found) -> Pass:
+    def _path(self, way: Found) -> Pass:
         """What training does with a full block: the same model, the same memory, attributes put back. They
         are read before each pass, since trials change some (rates of dropout)."""
         self._attributes = None
-        return lambda task, batch: self._pass(found, batch, batch.examples)
+        return lambda task, batch: self._pass(way, batch, batch.examples)
 
     def _batch(self, rows: tuple[Any, ...]) -> Batch:
         """A `Batch` as it is; else rows, `multiplicity` of which are one example."""
@@ -199,12 +199,12 @@ class PerExample:
             return rows[0]
         return Batch(rows[0] if len(rows) == 1 else rows, self._multiplicity)
 
-    def _sizes(self, found: Found, lot: float) -> list[int]:
+    def _sizes(self, way: Found, lot: float) -> list[int]:
         """Examples that go through the model at once in lots of this expected size."""
-        return sorted(set(self._block_sizes(found, lot)))
+        return sorted(set(self._block_sizes(way, lot)))
 
     def _distrust(self, batch: Batch) -> None:
-        self.ways[self._shape(batch)] = self._one_by_one(
+        self.ways[self._shape(batch)] = self._single_rows(
             "its gradients change with the other rows of a batch"
         )
 
@@ -212,7 +212,7 @@ class PerExample:
         """How batches of this shape are clipped: "closed form", "vmap" or "one by one", and why not
         faster."""
         way = self._way(self._batch(rows))
-        return METHODS[way.run.__name__] + (f" ({way.why})" if way.why else "")
+        return METHODS[way.run.__name__] + (f" ({way.reason})" if way.reason else "")
 
     def __call__(self, *rows: Any, clip: Mapping[str, float] | float) -> Clipped:
         """Clip and sum the gradients of a lot: (inputs, targets), one nest of tensors,
@@ -221,26 +221,26 @@ class PerExample:
         batch = self._batch(rows)
         self._refuse_lengths(batch)
         # Before the first pass, so that a lot made in inference mode costs one copy and no failure half-way.
-        batch = batch.graded()
+        batch = batch.to_autograd()
         sums = _Sums(self._task, self.groups, bounds)
         if batch.examples:
-            way = self._tried(batch)
-            self._attributes = Attributes.of(self._task.model, self._attributes)
+            way = self._tested_way(batch)
+            self._attributes = Attributes.snapshot(self._task.model, self._attributes)
             for start, size in self._blocks(way, batch.examples):
                 self._add(sums, way, batch.part(start, min(start + size, batch.examples)), size)
-        return sums.clipped()
+        return sums.result()
 
-    def _blocks(self, found: Found, examples: int) -> Iterator[tuple[int, int]]:
+    def _blocks(self, way: Found, examples: int) -> Iterator[tuple[int, int]]:
         """Where each pass over a lot begins, and how many examples it has room for.
 
         Large blocks have room for the expected lot; what is beyond comes in small ones. So an example more or
         less moves the others by one place, and one of them into a block of the other size.
         """
         # Without a made-up example a block cannot be filled up, and its size is that of the rows in it.
-        if self._lot is None or found.made is None:
-            large = small = self._size(found, examples)
+        if self._lot is None or way.example is None:
+            large = small = self._size(way, examples)
         else:
-            large, small = self._block_sizes(found, self._lot)
+            large, small = self._block_sizes(way, self._lot)
         start = 0
         # The expected lot is public, the drawn one is not: where the large blocks end may depend on the first
         # alone.
@@ -250,10 +250,10 @@ class PerExample:
             yield start, size
             start += size
 
-    def _block_sizes(self, found: Found, lot: float) -> tuple[int, int]:
+    def _block_sizes(self, way: Found, lot: float) -> tuple[int, int]:
         """Of large and of small blocks: all of an expected lot, as far as memory allows,
         and two deviations of its size."""
-        large = self._size(found, max(1, math.ceil(lot)))
+        large = self._size(way, max(1, math.ceil(lot)))
         return large, self._microbatch or min(large, math.ceil(2 * math.sqrt(lot)))
 
     def _several_shapes(self) -> bool:
@@ -272,7 +272,7 @@ class PerExample:
     def _way(self, batch: Batch, lot: float | None = None) -> Found:
         """What the probe found for this shape, asked once. Where the lot is known, no batch is larger than
         those of the run, and gradients are tried at their sizes (`check`)."""
-        self._same()
+        self._refuse_changes()
         shape = self._shape(batch)
         if shape not in self.ways and self._probing:
             structure.refuse(self._task.model)
@@ -283,9 +283,9 @@ class PerExample:
             self.ways[shape] = way
             if lot is None:
                 self._try_gradients(way, batch, (LARGE,))
-        return self.ways.get(shape) or self._one_by_one("the shape was not declared")
+        return self.ways.get(shape) or self._single_rows("the shape was not declared")
 
-    def _tried(self, batch: Batch) -> Found:
+    def _tested_way(self, batch: Batch) -> Found:
         """The way for a lot of this size; where nobody declared how large lots are,
         gradients are tried at powers of two."""
         way = self._way(batch)
@@ -304,18 +304,18 @@ class PerExample:
         modes = tuple([module.training for module in self._modules])
         return (shape_of(batch), modes)
 
-    def _one_by_one(self, why: str) -> Found:
+    def _single_rows(self, reason: str) -> Found:
         """No row is in a batch with another."""
-        return Found(alone, why, self._numbers)
+        return Found(alone, reason, self._numbers)
 
-    def _same(self) -> None:
+    def _refuse_changes(self) -> None:
         """A parameter frozen or thawed later would be trained without being clipped, or the reverse. In
         inference mode every gradient would be zero."""
         if torch.is_inference_mode_enabled():
             raise InvalidParameter(
                 "Inside torch.inference_mode there are no gradients; nothing was clipped. Step outside of it."
             )
-        if [p.requires_grad for p in self._all] != self._trained:
+        if [p.requires_grad for p in self._parameters] != self._trainable:
             now = {name for name, p in self._task.model.named_parameters() if p.requires_grad}
             difference = sorted(now ^ set(self._task.parameters))
             raise InvalidParameter(
@@ -323,48 +323,48 @@ class PerExample:
             )
         refuse_rounding()
 
-    def _size(self, found: Found, examples: int) -> int:
+    def _size(self, way: Found, examples: int) -> int:
         """Examples per microbatch, all alike. Memory decides where all gradients are
         held; else few passes are the aim."""
         if self._microbatch:
             return self._microbatch
         # How many numbers an example holds is known from made-up rows, so the size tells nothing of private
         # ones.
-        each = max(found.held, 1)
-        if found.run in (chained, closed):
+        each = max(way.memory, 1)
+        if way.run in (chained, closed):
             most = max(HELD // each, min(LEAST, max(MOST, self._numbers) // each), 1)
         else:
             most = max(16 * HELD // each, 1)
         # As many blocks as the largest size needs, all about alike: few passes, and no short one at the end.
         return -(-examples // -(-examples // most))
 
-    def _add(self, sums: _Sums, found: Found, batch: Batch, size: int, trusted: bool = False) -> None:
-        """Add a block with room for `size` examples. Where it raises, its examples are added apart: `trusted`
-        says that made-up rows have shown this way to be sound."""
+    def _add(self, sums: _Sums, way: Found, batch: Batch, size: int, is_sound: bool = False) -> None:
+        """Add a block with room for `size` examples. Where it raises, its examples are added apart;
+        `is_sound` says that made-up rows have shown this way to be sound."""
         try:
-            outcome = self._passed(found, batch, size)
+            outcome = self._run_pass(way, batch, size)
         except DeniableError:
             raise
         except Exception:  # any row of the block may steer it, so nothing of it may show
-            self._add_apart(sums, found, batch, size, trusted)
+            self._add_apart(sums, way, batch, size, is_sound)
         else:
             sums.add(*outcome, batch.examples)
 
-    def _add_apart(self, sums: _Sums, found: Found, batch: Batch, size: int, trusted: bool) -> None:
+    def _add_apart(self, sums: _Sums, way: Found, batch: Batch, size: int, is_sound: bool) -> None:
         """Halves of a block that raised, down to the row that did it. If made-up rows raise on this way too,
         no row did it, and all of them go through the model alone. An example is left out only if it fails
         alone, so no other row and no state of ours bears on that."""
         examples = batch.examples
-        if examples > 1 and (trusted or self._takes_made_up(found, batch, size)):
-            self._add(sums, found, batch.part(0, examples // 2), size, trusted=True)
-            self._add(sums, found, batch.part(examples // 2, examples), size, trusted=True)
+        if examples > 1 and (is_sound or self._takes_made_up(way, batch, size)):
+            self._add(sums, way, batch.part(0, examples // 2), size, is_sound=True)
+            self._add(sums, way, batch.part(examples // 2, examples), size, is_sound=True)
             return
         for i in range(examples):
             self._add_alone(sums, batch.part(i, i + 1))
 
     def _add_alone(self, sums: _Sums, row: Batch) -> None:
         try:
-            outcome = self._passed(self._one_by_one(""), row, 1)
+            outcome = self._run_pass(self._single_rows(""), row, 1)
         except DeniableError:
             raise
         except Exception:  # this row may steer it
@@ -372,37 +372,37 @@ class PerExample:
         else:
             sums.add(*outcome, 1)
 
-    def _takes_made_up(self, found: Found, like: Batch, size: int) -> bool:
+    def _takes_made_up(self, way: Found, batch: Batch, size: int) -> bool:
         """Whether a block of made-up rows goes through on this way, as it did when the way was tried."""
-        if found.run is alone or found.made is None:
+        if way.run is alone or way.example is None:
             return False
         try:
-            self._pass(found, like.part(0, 0).filled(size, found.made), size)
+            self._pass(way, batch.part(0, 0).fill(size, way.example), size)
         except Exception:  # made-up rows: no row steers it
             return False
         return True
 
-    def _passed(self, found: Found, batch: Batch, size: int) -> Passed:
+    def _run_pass(self, way: Found, batch: Batch, size: int) -> Passed:
         """Closed forms cover what they covered on generated inputs; a model that
         branches may still surprise."""
         try:
-            return self._pass(found, batch, size)
+            return self._pass(way, batch, size)
         except Uncovered:
-            return self._pass(self._one_by_one(""), batch, size)
+            return self._pass(self._single_rows(""), batch, size)
 
-    def _pass(self, found: Found, batch: Batch, size: int) -> Passed:
+    def _pass(self, way: Found, batch: Batch, size: int) -> Passed:
         """The one way that rows go through the model, in trials and in training."""
         kind = batch.device.type
         with torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext():
             # How a matrix product rounds depends on its shape, and the shape of a bare block is how many rows
             # were drawn: one more row would move the gradients of all others (docs/theory/clipping.md).
-            is_filled = self._lot is not None and found.made is not None
-            return self._forgotten(found.run, batch.filled(size, found.made) if is_filled else batch)
+            is_filled = self._lot is not None and way.example is not None
+            return self._run_and_forget(way.run, batch.fill(size, way.example) if is_filled else batch)
 
-    def _forgotten(self, run: Pass, batch: Batch) -> Passed:
+    def _run_and_forget(self, run: Pass, batch: Batch) -> Passed:
         """A pass after which the model holds nothing of its rows. One by one, it holds nothing of the row
         before."""
-        attributes = self._attributes or Attributes.of(self._task.model)
+        attributes = self._attributes or Attributes.snapshot(self._task.model)
         try:
             return alone(self._task, batch, attributes) if run is alone else run(self._task, batch)
         finally:
@@ -416,20 +416,20 @@ class _Sums:
     def __init__(self, task: Task, groups: Mapping[str, Sequence[str]], bounds: Mapping[str, float]) -> None:
         self.task, self.bounds, self.groups = task, bounds, groups
         first = next(iter(task.parameters.values())).detach()
-        self.like = first.new_empty(0, dtype=summing(first.dtype))
+        self.sample = first.new_empty(0, dtype=summing(first.dtype))
         self.group = {name: group for group, names in groups.items() for name in names}
         self.totals: dict[ParameterKey, Tensor] = {}
-        self.own: dict[str, ParameterKey] = {}
+        self.own_keys: dict[str, ParameterKey] = {}
         """Whose terms are added where the parameter's sum will be."""
         self.norms: dict[str, list[Tensor]] = {group: [] for group in groups}
         self.losses: list[Tensor] = []
-        self.failed = 0
+        self.failures = 0
         """Examples on which the model raised, also alone."""
 
     @cached_property
     def vectors(self) -> dict[str, Tensor]:
         """Memory for each group."""
-        return {group: large(sum(self._sizes(group)), self.like) for group in self.groups}
+        return {group: large(sum(self._sizes(group)), self.sample) for group in self.groups}
 
     @cached_property
     def sums(self) -> dict[str, Tensor]:
@@ -455,14 +455,14 @@ class _Sums:
         for key, term in terms.items():
             group, own = self.group[key.name], term.squares()
             squares[group] = squares[group] + own if group in squares else own
-        keep = self._kept(squares, losses, examples)
+        keep = self._finite_mask(squares, losses, examples)
         scales = {}
         for group, parts in self.norms.items():
             total = squares[group] if group in squares else torch.zeros_like(losses, dtype=torch.float64)
             # A sum and a root in float64 err by less than this factor, whatever the number of parameters.
             norms = total.sqrt().mul_(1 + 2.0**-30)
             norms = norms if keep is None else torch.where(keep, norms, torch.inf)
-            scales[group] = weights(norms, self.bounds[group], self.like.dtype)
+            scales[group] = weights(norms, self.bounds[group], self.sample.dtype)
             # What fills up a block is made up, and no part of the sum.
             scales[group][examples:] = 0
             parts.append(norms[:examples])
@@ -471,7 +471,7 @@ class _Sums:
         self.losses.append(losses[:examples])
 
     @staticmethod
-    def _kept(squares: Mapping[str, Tensor], losses: Tensor, examples: int) -> Tensor | None:
+    def _finite_mask(squares: Mapping[str, Tensor], losses: Tensor, examples: int) -> Tensor | None:
         """The examples whose loss is finite and whose norms are within LIMIT; None if
         that is all, made-up ones included, which two numbers tell."""
         sizes = [float(total.max()) for total in squares.values()]
@@ -487,22 +487,22 @@ class _Sums:
 
     def left_out(self) -> None:
         """One example on which the model raised."""
-        self.failed += 1
+        self.failures += 1
         # An infinite norm has the weight 0: the example counts among the lot and adds nothing.
-        norm = self.like.new_full((1,), torch.inf, dtype=torch.float64)
+        norm = self.sample.new_full((1,), torch.inf, dtype=torch.float64)
         for parts in self.norms.values():
             parts.append(norm)
         self.losses.append(norm * torch.nan)
 
-    def clipped(self) -> Clipped:
+    def result(self) -> Clipped:
         for name in self.sums:
             self._place(name)
-        norms = {group: _joined(parts) for group, parts in self.norms.items()}
-        return Clipped(self.sums, self.vectors, norms, _joined(self.losses))
+        norms = {group: _join(parts) for group, parts in self.norms.items()}
+        return Clipped(self.sums, self.vectors, norms, _join(self.losses))
 
     def _place(self, name: str) -> None:
         """Zeros where nothing was added, and what was summed in another layout or by parts."""
-        into, own = self.sums[name], self.own.get(name)
+        into, own = self.sums[name], self.own_keys.get(name)
         totals = {key: total for key, total in self.totals.items() if key.name == name}
         # Added in place already, in the layout of the parameter.
         if own == ParameterKey(name):
@@ -528,12 +528,12 @@ class _Sums:
         shape = key.shape(self.task.parameters[key.name])
         # A tied parameter is summed by parts, of which only one may own the memory of the result.
         if not key.whole or any(other.name == key.name for other in self.totals):
-            return self.like.new_empty(shape)
-        self.own[key.name] = key
+            return self.sample.new_empty(shape)
+        self.own_keys[key.name] = key
         return self.sums[key.name].view(shape)
 
 
-def _joined(parts: list[Tensor]) -> Tensor:
+def _join(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)
 
 

@@ -54,7 +54,7 @@ def summing(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in NARROW else dtype
 
 
-def widened(x: Tensor) -> Tensor:
+def widen(x: Tensor) -> Tensor:
     """The same numbers in that precision."""
     return x.float() if x.dtype in NARROW else x
 
@@ -74,7 +74,7 @@ def _norm(x: Tensor, axis: int) -> Tensor:
     return norms
 
 
-def bounded(squares: Tensor) -> Tensor:
+def bound_squares(squares: Tensor) -> Tensor:
     """Squares as they are, or inf where they are not a number or their root is beyond LIMIT."""
     return torch.where(squares <= LIMIT**2, squares, torch.inf)
 

@@ -66,12 +66,12 @@ def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
 def refuse(model: nn.Module) -> None:
     """Raise for the modules that no method can clip."""
     for name, module in model.named_modules():
-        why = _why_not(module)
+        why = _reason_against(module)
         if why:
             raise InvalidParameter(why.format(f'The layer "{name}" ({type(module).__name__})'))
 
 
-def _why_not(module: nn.Module) -> str:
+def _reason_against(module: nn.Module) -> str:
     """Why a module cannot be clipped, with a place for its name, or nothing."""
     if hasattr(module, "_orig_mod") or module._compiled_call_impl is not None:
         return COMPILED

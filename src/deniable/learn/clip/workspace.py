@@ -31,32 +31,34 @@ class Workspace:
     """
 
     def __init__(self) -> None:
-        self._block, self._taken = _aligned(0), 0
+        self._block, self._used_bytes = _empty_bytes(0), 0
         self._loans: list[_Loan] = []
-        self._held: list[_Loan] = []
+        self._open_loans: list[_Loan] = []
         """What earlier passes took and somebody has not let go."""
 
     def begin(self) -> None:
         """Begin a pass, which writes where earlier passes wrote, as far as nobody holds it."""
-        if self._taken > len(self._block):
+        if self._used_bytes > len(self._block):
             self._loans.clear()  # whoever holds some of the old block has it alone from here on
-            self._block = _aligned(0)  # the old one goes before the new one comes
-            self._block = _aligned(self._taken)
-        self._held = [loan for loan in self._loans if loan.array() is not None]
-        self._loans, self._taken = self._held.copy(), 0
+            self._block = _empty_bytes(0)  # the old one goes before the new one comes
+            self._block = _empty_bytes(self._used_bytes)
+        self._open_loans = [loan for loan in self._loans if loan.array() is not None]
+        self._loans, self._used_bytes = self._open_loans.copy(), 0
 
-    def take(self, shape: Sequence[int], like: Tensor) -> Tensor:
-        """Memory for numbers of the kind of `like`, which hold anything."""
-        if like.device.type != "cpu":
-            return like.new_empty(shape)
-        start = self._taken
-        stop = start + math.prod(shape) * like.element_size()
-        self._taken = -(-stop // ALIGNED) * ALIGNED
-        if stop > len(self._block) or any(loan.start < stop and start < loan.stop for loan in self._held):
-            return like.new_empty(shape)
+    def take(self, shape: Sequence[int], sample: Tensor) -> Tensor:
+        """Memory for numbers of the kind of `sample`, which hold anything."""
+        if sample.device.type != "cpu":
+            return sample.new_empty(shape)
+        start = self._used_bytes
+        stop = start + math.prod(shape) * sample.element_size()
+        self._used_bytes = -(-stop // ALIGNED) * ALIGNED
+        if stop > len(self._block) or any(
+            loan.start < stop and start < loan.stop for loan in self._open_loans
+        ):
+            return sample.new_empty(shape)
         array = self._block[start:stop]
         self._loans.append(_Loan(start, stop, weakref.ref(array)))
-        return torch.from_numpy(array).view(like.dtype).view(tuple(shape))
+        return torch.from_numpy(array).view(sample.dtype).view(tuple(shape))
 
 
 class _Loan(NamedTuple):
@@ -67,15 +69,15 @@ class _Loan(NamedTuple):
     array: weakref.ref[Bytes]
 
 
-def large(size: int, like: Tensor) -> Tensor:
-    """So many numbers of the kind of `like` that hold anything. On the CPU numpy asks the system for large
+def large(size: int, sample: Tensor) -> Tensor:
+    """So many numbers of the kind of `sample` that hold anything. On the CPU numpy asks the system for large
     pages, of which there are few, PyTorch for small ones."""
-    if like.device.type != "cpu":
-        return like.new_empty(size)
-    return torch.from_numpy(_aligned(size * like.element_size())).view(like.dtype)
+    if sample.device.type != "cpu":
+        return sample.new_empty(size)
+    return torch.from_numpy(_empty_bytes(size * sample.element_size())).view(sample.dtype)
 
 
-def _aligned(size: int) -> Bytes:
+def _empty_bytes(size: int) -> Bytes:
     memory = np.empty(size + ALIGNED, np.uint8)
     start = -memory.ctypes.data % ALIGNED
     return memory[start : start + size]

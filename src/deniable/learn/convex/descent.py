@@ -256,7 +256,7 @@ class Way:
     second half of the steps."""
 
     def __init__(self, run: GradientPerturbation, rng: Random) -> None:
-        self.run, self.rng, self.taken, self.averaged = run, rng, 0, 0
+        self.run, self.rng, self.taken, self.average_count = run, rng, 0, 0
         self.w, self.speed, self.mean = np.zeros((3, run.outputs, run.features))
         self.counts: list[float] = []
 
@@ -272,7 +272,7 @@ class Way:
         self.w = _on_grid(self.w - run.learning_rate * self.speed)
         if step >= self._later:
             self.mean += self.w / (run.length - self._later)
-            self.averaged += 1
+            self.average_count += 1
 
     @property
     def _later(self) -> int:
@@ -281,10 +281,12 @@ class Way:
     def result(self) -> Floats:
         """The mean of the weights of the second half; of those steps of it that were not lost."""
         self._tell()
-        if not self.averaged:
+        if not self.average_count:
             return np.asarray(self.w)
         length = self.run.length - self._later
-        return np.asarray(self.mean if self.averaged == length else self.mean * (length / self.averaged))
+        return np.asarray(
+            self.mean if self.average_count == length else self.mean * (length / self.average_count)
+        )
 
     @property
     def usable(self) -> Usable | None:
@@ -305,12 +307,12 @@ class Way:
         """Made of released weights alone, as lists: exact in double precision."""
         vectors = {"w": self.w, "speed": self.speed, "mean": self.mean}
         lists = {name: values.tolist() for name, values in vectors.items()}
-        numbers = {"counts": self.counts, "averaged": self.averaged, "step": self.taken}
+        numbers = {"counts": self.counts, "averaged": self.average_count, "step": self.taken}
         return lists | numbers | {"loss": self.run.loss_of(self.taken).to_json()}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.w, self.speed, self.mean = (np.array(state[name], np.float64) for name in ("w", "speed", "mean"))
-        self.averaged, self.taken = int(state["averaged"]), int(state["step"])
+        self.average_count, self.taken = int(state["averaged"]), int(state["step"])
         self.counts = list(state["counts"])
 
 

@@ -49,12 +49,12 @@ class _Linear(PrivateEstimator):
 
     def _solve(self, x: Floats, targets: Floats, loss: MarginLoss) -> tuple[Floats, Floats]:
         """Coefficients and intercepts, in the units of x, one row for each column of the targets."""
-        box = Box.of(self.bounds, x.shape[1], self.norm)
+        box = Box.from_bounds(self.bounds, x.shape[1], self.norm)
         mechanism = self._mechanism(loss, x.shape[1] + bool(self.fit_intercept), targets.shape[1])
-        return self._unscaled(self._run(mechanism, (self._scaled(box, x), targets)), box)
+        return self._unscale(self._run(mechanism, (self._scale(box, x), targets)), box)
 
     def _mechanism(self, loss: MarginLoss, features: int, outputs: int) -> LinearFit:
-        n = self._said("n", "the public size of the data, which is never counted")
+        n = self._require("n", "the public size of the data, which is never counted")
         unit, method = self._unit, Descent() if self.method == "sgd" else self.method
         if isinstance(method, Descent):
             alpha = 0.0 if self.alpha is None else self.alpha
@@ -69,15 +69,15 @@ class _Linear(PrivateEstimator):
         alpha = RIDGE if self.alpha is None else self.alpha
         return METHODS[method](loss, features, n, alpha, self.epsilon, self.delta, unit, outputs)
 
-    def _scaled(self, box: Box, x: Floats) -> Floats:
+    def _scale(self, box: Box, x: Floats) -> Floats:
         """Rows of norm at most 1; with an intercept, which counts in it, (x, 1)/√2."""
-        inside = box.centred(x)
+        inside = box.centre(x)
         if not self.fit_intercept:
             return inside
         long = np.maximum(lengths(inside), 1.0)[:, None]
         return np.hstack([inside / long, np.ones((len(inside), 1))]) / (math.sqrt(2) * (1 + 1e-12))
 
-    def _unscaled(self, w: Floats, box: Box) -> tuple[Floats, Floats]:
+    def _unscale(self, w: Floats, box: Box) -> tuple[Floats, Floats]:
         if not self.fit_intercept:
             coef = w / box.units
             return coef, -coef @ box.middle
@@ -158,9 +158,9 @@ class PrivateLinearRegression(PrivateRegressor, _Linear):
     def fit(self, X: Any, y: Any) -> Self:
         """Charge, then learn."""
         x, y = self._rows(X, y)
-        low, high = self._said("target", "the public range of the target as (low, high)")
-        box = Box.of((low, high), 1)
-        targets = box.centred(target_numbers(y))
+        low, high = self._require("target", "the public range of the target as (low, high)")
+        box = Box.from_bounds((low, high), 1)
+        targets = box.centre(target_numbers(y))
         coef, intercept = self._solve(x, targets, HuberResidual())
         self.coef_ = coef[0] * box.units[0]
         self.intercept_ = float(intercept[0] * box.units[0] + box.middle[0])

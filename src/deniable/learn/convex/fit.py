@@ -169,29 +169,29 @@ class ObjectivePerturbation(LinearFit):
 
     @property
     def loss(self) -> Loss:
-        epsilon, delta = self._spent
+        epsilon, delta = self._objective_cost
         part = Composed((Approximate(epsilon, delta) if delta else Pure(epsilon), self.noise.loss))
         return part if self.outputs == 1 else part * self.outputs
 
     def __call__(self, data: Any, *, rng: Random) -> Floats:
         x, targets = self.read(data)
-        return np.stack([self._one(x, y, rng) for y in targets])
+        return np.stack([self._fit_one(x, y, rng) for y in targets])
 
-    def _one(self, x: Floats, y: Floats, rng: Random) -> Floats:
+    def _fit_one(self, x: Floats, y: Floats, rng: Random) -> Floats:
         w = minimise(RidgeObjective(self.loss_function, x, y, self.ridge, self._linear(rng)), self._tolerance)
         return np.asarray(self.noise(w, rng=rng)).reshape(self.features)
 
     @property
     def scale(self) -> float:
         """Of the linear term: σ, or 1/a with δ = 0."""
-        epsilon, delta = self._spent
+        epsilon, delta = self._objective_cost
         left = epsilon - math.log1p(self.loss_function.smoothness / self.ridge)
         if not delta:
             return self.loss_function.lipschitz / left * (1 + 1e-12)
         return self.loss_function.lipschitz / largest_mu(left, delta / 2)
 
     @property
-    def _spent(self) -> tuple[float, float]:
+    def _objective_cost(self) -> tuple[float, float]:
         """ε and δ of one problem's objective."""
         share = _SHARE / self.outputs
         return share * float(self.epsilon), share * float(self.delta)
@@ -207,7 +207,7 @@ class ObjectivePerturbation(LinearFit):
     @property
     def ridge(self) -> float:
         """Raised so that the Jacobian costs at most a quarter of ε."""
-        least = self.loss_function.smoothness / math.expm1(self._spent[0] / 4)
+        least = self.loss_function.smoothness / math.expm1(self._objective_cost[0] / 4)
         return max(float(self.alpha) * self.n, least)
 
 

@@ -49,7 +49,7 @@ class Scaling:
     reach: Floats
 
     @classmethod
-    def none(cls, numbers: int) -> Scaling:
+    def identity(cls, numbers: int) -> Scaling:
         return cls(np.zeros(numbers), np.ones(numbers))
 
 
@@ -116,7 +116,7 @@ class ScaledRegression:
             walk.walk(data)
         return walk.result()
 
-    def scaled(self, inputs: Any, scaling: Scaling) -> Floats:
+    def scale_rows(self, inputs: Any, scaling: Scaling) -> Floats:
         """Rows as the descent takes them."""
         rows = np.ones((len(inputs), inputs.shape[1] + 1))
         rows[:, :-1] = inputs
@@ -140,7 +140,7 @@ class ScaledWay:
     def __init__(self, run: ScaledRegression, rng: Random) -> None:
         self.run, self.rng, self._taken = run, rng, 0
         self.inner: Way = run.descent.walk(rng)
-        self.scaling = Scaling.none(len(run.numbers))  # also where the first step was lost by a kill
+        self.scaling = Scaling.identity(len(run.numbers))  # also where the first step was lost by a kill
         self._rows: Any = None
 
     @property
@@ -162,7 +162,7 @@ class ScaledWay:
             self.scaling = Scaling(statistics.mean, reach)
             return
         if self._rows is None:
-            self._rows = self.run.descent.rows((self.run.scaled(inputs, self.scaling), targets))
+            self._rows = self.run.descent.rows((self.run.scale_rows(inputs, self.scaling), targets))
         self._taken += 1
         self.inner.walk(self._rows)
 

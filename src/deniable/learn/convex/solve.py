@@ -75,30 +75,30 @@ def minimise(objective: RidgeObjective, tolerance: float) -> Floats:
     """
     d = objective.x.shape[1]
     w = _newton(objective, np.zeros(d), tolerance) if d <= _DENSE else np.zeros(d)
-    if not _arrived(objective, w, tolerance):
-        w = _accelerated(objective, w, tolerance)
-    if not _arrived(objective, w, tolerance):
+    if not _has_arrived(objective, w, tolerance):
+        w = _accelerate(objective, w, tolerance)
+    if not _has_arrived(objective, w, tolerance):
         raise ArithmeticError(
             "The minimum was not reached to the tolerance that its sensitivity is stated for."
         )
     return w
 
 
-def _arrived(objective: RidgeObjective, w: Floats, tolerance: float) -> bool:
+def _has_arrived(objective: RidgeObjective, w: Floats, tolerance: float) -> bool:
     return float(np.linalg.norm(objective.gradient(w))) + objective.rounding(w) <= tolerance
 
 
 def _newton(objective: RidgeObjective, w: Floats, tolerance: float) -> Floats:
     for _ in range(_NEWTON_STEPS):
-        if _arrived(objective, w, tolerance):
+        if _has_arrived(objective, w, tolerance):
             return w
         gradient = objective.gradient(w)
         step: Floats = np.linalg.solve(objective.hessian(w), gradient).astype(np.float64)
-        w = _shortened(objective, w, step, float(gradient @ step))
+        w = _shorten(objective, w, step, float(gradient @ step))
     return w
 
 
-def _shortened(objective: RidgeObjective, w: Floats, step: Floats, drop: float) -> Floats:
+def _shorten(objective: RidgeObjective, w: Floats, step: Floats, drop: float) -> Floats:
     """The longest of 1, ½, ¼, … steps that lowers F enough (Armijo); none does near the limit of floats."""
     here = objective.value(w)
     for k in range(30):
@@ -108,7 +108,7 @@ def _shortened(objective: RidgeObjective, w: Floats, step: Floats, drop: float) 
     return np.asarray(w - step)
 
 
-def _accelerated(objective: RidgeObjective, w: Floats, tolerance: float) -> Floats:
+def _accelerate(objective: RidgeObjective, w: Floats, tolerance: float) -> Floats:
     smoothness = objective.smoothness
     root = math.sqrt(objective.ridge / smoothness)
     momentum = (1 - root) / (1 + root)
@@ -117,7 +117,7 @@ def _accelerated(objective: RidgeObjective, w: Floats, tolerance: float) -> Floa
     steps = 2 * math.log(max(2.0, 2 * start / tolerance / root)) / root
     ahead = w
     for k in range(math.ceil(2 * steps) + 100):
-        if k % 10 == 0 and _arrived(objective, w, tolerance):
+        if k % 10 == 0 and _has_arrived(objective, w, tolerance):
             break
         after = ahead - objective.gradient(ahead) / smoothness
         ahead = after + momentum * (after - w)

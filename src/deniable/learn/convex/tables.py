@@ -57,19 +57,19 @@ class LinearTable:
         targets[~np.isfinite(x.numpy()).all(axis=1)] = np.nan
         return x.numpy(), targets
 
-    def unscaled(self, x: Tensor, y: Tensor) -> tuple[Floats, Floats]:
+    def unscaled_rows(self, x: Tensor, y: Tensor) -> tuple[Floats, Floats]:
         """The same as a descent without scaling takes it."""
         inputs, targets = self.rows(x, y)
         return np.hstack([inputs, np.ones((len(inputs), 1))]) / self.length, targets
 
-    def fitted(self, value: Any) -> tuple[Table, nn.Module]:
+    def build_model(self, value: Any) -> tuple[Table, nn.Module]:
         """What was released, as a table with the bounds that its numbers are scaled by, and a layer with one
         output for each class; of two classes the first has score 0."""
         if isinstance(value, ScaledWeights):
-            return self._narrowed(value.scaling), self._layer(value.weights)
+            return self._narrow_bounds(value.scaling), self._layer(value.weights)
         return self.table, self._layer(value)
 
-    def _narrowed(self, scaling: Scaling) -> Table:
+    def _narrow_bounds(self, scaling: Scaling) -> Table:
         """u in [−1, 1] by the old bounds is (u − middle)/reach by the new ones."""
         ends = iter(zip(scaling.middle - scaling.reach, scaling.middle + scaling.reach, strict=True))
         features = []

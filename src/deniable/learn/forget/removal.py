@@ -91,7 +91,7 @@ class Removal:
         model = RemovalState(
             self, inside, targets[0], np.ones(len(inside), np.bool_), np.zeros(self.features)
         )
-        return replace(model, weights=model.trained())
+        return replace(model, weights=model.train())
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class RemovalState:
         mask, zero = self.present, np.zeros(self.how.features)
         return RidgeObjective(self.how.loss_function, self.x[mask], self.y[mask], self.how.ridge, zero)
 
-    def trained(self) -> Floats:
+    def train(self) -> Floats:
         return minimise(self.objective, self.how.tolerance)
 
     @property
@@ -135,7 +135,7 @@ class RemovalState:
         state = replace(without, weights=np.asarray(self.weights - step, np.float64))
         if state.distance <= self.how.reach:
             return state
-        return replace(without, weights=without.trained(), trained_anew=True)
+        return replace(without, weights=without.train(), trained_anew=True)
 
     def publish(self, *, rng: Random | None = None) -> Floats:
         """The weights with fresh noise, and nothing else: that a model was trained anew

@@ -65,11 +65,11 @@ class Shards:
         present[rows] = False
         shards = set(self.shard[rows[self.present[rows]]].tolist())
         models = tuple(
-            self._trained(k, present) if k in shards else model for k, model in enumerate(self.models)
+            self._train(k, present) if k in shards else model for k, model in enumerate(self.models)
         )
         return Shards(self.train, self.x, self.y, self.shard, present, models)
 
-    def _trained(self, shard: int, present: NDArray[np.bool_]) -> Predict:
+    def _train(self, shard: int, present: NDArray[np.bool_]) -> Predict:
         rows = np.flatnonzero((self.shard == shard) & present)
         return self.train(self.x[rows], self.y[rows])
 

@@ -63,7 +63,7 @@ class PrivateSteps:
         super().__init__(device="cpu")  # type: ignore[call-arg]
         self.loop = PaidLoop(run, account, rng=rng, every=every)
         self._loader: Any = None
-        self._others: list[Any] = []
+        self._other_loaders: list[Any] = []
         self._is_finished = False
 
     # ----------------------------------------------------------------------------------- what Lightning calls
@@ -79,7 +79,7 @@ class PrivateSteps:
         """Rows of training become numbers of steps; other loaders stay as they are, if they have other
         rows."""
         if str(self.lightning_module.trainer.state.stage.value) != "train":
-            self._others.append(dataloader)
+            self._other_loaders.append(dataloader)
             self._refuse_private_rows()
             return dataloader
         if self._loader is not None and self._loader is not dataloader:
@@ -94,7 +94,7 @@ class PrivateSteps:
     def _refuse_private_rows(self) -> None:
         """Rows of training are no rows of validation: what is logged of them would be a release."""
         if self._loader is not None and any(
-            shares_rows(_rows(other), _rows(self._loader)) for other in self._others
+            shares_rows(_rows(other), _rows(self._loader)) for other in self._other_loaders
         ):
             raise InvalidParameter(
                 "Expected other rows for validation than the private ones, and no part of them: what is "
@@ -117,14 +117,14 @@ class PrivateSteps:
             self.lightning_module.trainer.should_stop = True
 
     def optimizer_step(
-        self, optimizer: Optimizer, closure: Callable[[], Any], model: Any = None, **given: Any
+        self, optimizer: Optimizer, closure: Callable[[], Any], model: Any = None, **options: Any
     ) -> Any:
         """The closure is `training_step` above, which moves the optimiser itself."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*returned `None`.*")
             return closure()
 
-    def backward(self, closure_loss: Tensor, *given: Any, **named: Any) -> Tensor:
+    def backward(self, closure_loss: Tensor, *values: Any, **options: Any) -> Tensor:
         raise InvalidParameter(
             "A private run has no backward pass of its own: gradients of private rows are clipped and noised "
             "in one. Nothing was moved."
@@ -147,15 +147,17 @@ class PrivateSteps:
 
     # -------------------------------------------------------------------------------------------- checkpoints
 
-    def save_checkpoint(self, checkpoint: dict[str, Any], filepath: Any, *given: Any, **named: Any) -> None:
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], filepath: Any, *values: Any, **options: Any
+    ) -> None:
         """With the record of the run, without which nobody can go on."""
         record = {RECORD: self.loop.saved().to_dict()} if self.loop.begun else {}
-        super().save_checkpoint({**checkpoint, **record}, filepath, *given, **named)  # type: ignore[misc]
+        super().save_checkpoint({**checkpoint, **record}, filepath, *values, **options)  # type: ignore[misc]
 
-    def load_checkpoint(self, checkpoint_path: Any, *given: Any, **named: Any) -> dict[str, Any]:
+    def load_checkpoint(self, checkpoint_path: Any, *values: Any, **options: Any) -> dict[str, Any]:
         """In a fit the run is taken up; elsewhere (validate, test, predict) weights are weights."""
         load: Any = super().load_checkpoint  # type: ignore[misc]
-        checkpoint: dict[str, Any] = load(checkpoint_path, *given, **named)
+        checkpoint: dict[str, Any] = load(checkpoint_path, *values, **options)
         if str(self.lightning_module.trainer.state.fn.value) == "fit":
             if not isinstance(checkpoint.get(RECORD), Mapping):
                 raise InvalidParameter(FOREIGN)
@@ -262,7 +264,7 @@ def without_logs(module: Any) -> Iterator[None]:
             vars(module).pop(name, None)
 
 
-def _refuse_log(*given: Any, **named: Any) -> NoReturn:
+def _refuse_log(*values: Any, **options: Any) -> NoReturn:
     raise InvalidParameter(
         "The model or the criterion calls self.log, self.print or a logger: what it shows of private rows "
         "would be a release that nobody paid for. Nothing was charged. Log in validation_step, on public "

@@ -21,7 +21,7 @@ from deniable.learn.sgd.dpsgd import DPSGD
 from deniable.learn.sgd.outcome import History
 from deniable.learn.sgd.training.checkpoint import new_name
 from deniable.learn.sgd.training.private import Private, check_optimizer
-from deniable.learn.sgd.training.saved import check_state, paid_for
+from deniable.learn.sgd.training.saved import check_state, find_charge
 from deniable.learn.sgd.training.steps import TrainingSteps
 from deniable.learn.sgd.training.trainer import Trainer
 from deniable.ledger import Account, Session
@@ -73,9 +73,9 @@ class PaidLoop:
                 f"Expected run=DPSGD(model, criterion, …), got {type(run).__name__}. Nothing was charged."
             )
         self.run, self._account, self._rng = run, account, rng
-        self._every = checks.whole("every", every, at_least=1)
+        self._interval = checks.whole("every", every, at_least=1)
         self._name, self._noted_steps = new_name(run.terms), 0
-        self._saved: SavedLoop | None = None
+        self._record: SavedLoop | None = None
         self._private: Private | None = None
 
     def refuse_again(self) -> None:
@@ -99,34 +99,34 @@ class PaidLoop:
     def take_up(self, record: Any) -> None:
         """Go on with the run of a checkpoint when the loop begins. Nothing is charged then."""
         self.refuse_again()
-        self._saved = SavedLoop.of(record)
-        self._name = self._saved.name
+        self._record = SavedLoop.of(record)
+        self._name = self._record.name
 
     def begin(self, optimizer: Optimizer, data: Any, words: str) -> None:
         """Check, then charge or find the charge. Raises before the charge what can be wrong."""
         self.refuse_again()
         check_optimizer(self.run, optimizer)
         self.run.check(data, model=self.run.model)
-        if self._saved is None:
-            self._private = Private(self.run, optimizer, data, lambda steps: self._opened(steps, data, words))
+        if self._record is None:
+            self._private = Private(self.run, optimizer, data, lambda steps: self._open(steps, data, words))
         else:
-            record = self._saved
+            record = self._record
             self._private = Private(
-                self.run, optimizer, data, lambda steps: self._resumed(steps, data, record), self._restored
+                self.run, optimizer, data, lambda steps: self._resume(steps, data, record), self._restore
             )
 
-    def _opened(self, training: TrainingSteps, data: Any, words: str) -> Session[Any]:
+    def _open(self, training: TrainingSteps, data: Any, words: str) -> Session[Any]:
         text = f"{words}, run {self._name}"
         return self._account.open(training, data, rng=self._rng, delta=self.run.delta, description=text)
 
-    def _resumed(self, training: TrainingSteps, data: Any, saved: SavedLoop) -> Session[Any]:
-        charge, over = paid_for(self._account, self.run, saved)
+    def _resume(self, training: TrainingSteps, data: Any, record: SavedLoop) -> Session[Any]:
+        charge, over = find_charge(self._account, self.run, record)
         if over:
             raise LedgerError(
                 "This run was settled: what it did not use was given back. Nothing was run. Begin a new run."
             )
         self._noted_steps = self._account.begun(charge.entry_id)
-        check_state({"step": saved.step}, self._noted_steps, self.run.length)
+        check_state({"step": record.step}, self._noted_steps, self.run.length)
         rng = SecureRandom() if self._rng is None else self._rng
         if charge.private and not rng.private:
             raise InvalidParameter(
@@ -136,11 +136,11 @@ class PaidLoop:
         steps = self._account.attempt(charge, lambda: training.open(data, rng=rng))
         return Session(self._account, charge, steps)
 
-    def _restored(self, trainer: Trainer) -> None:
-        assert self._saved is not None
+    def _restore(self, trainer: Trainer) -> None:
+        assert self._record is not None
         trainer.taken = self._noted_steps
-        trainer.take_bounds(self._saved.bounds)
-        trainer.history = History(**self._saved.history)
+        trainer.take_bounds(self._record.bounds)
+        trainer.history = History(**self._record.history)
 
     @property
     def begun(self) -> bool:
@@ -157,25 +157,25 @@ class PaidLoop:
 
     def step(self) -> Mapping[str, float]:
         """Take the next step, if one is left. What may be logged of it: all of it was released."""
-        private = self._begun()
+        private = self._require_begun()
         if self.over:
             return {}
         if self.taken >= self._noted_steps:
-            stop = min(self.run.length, self.taken + self._every)
+            stop = min(self.run.length, self.taken + self._interval)
             self._account.begin(private.session.entry, self.taken, stop)
             self._noted_steps = stop
         private.advance()
         history = private.trainer.history
         return {"gradient_norm": history.gradient_norm[-1], "usable_rows": history.usable[-1]}
 
-    def _begun(self) -> Private:
+    def _require_begun(self) -> Private:
         if self._private is None:
             raise InvalidParameter("This run has not begun: nothing was charged, and nothing was run.")
         return self._private
 
     def saved(self) -> SavedLoop:
         """For a checkpoint."""
-        trainer = self._begun().trainer
+        trainer = self._require_begun().trainer
         return SavedLoop(
             self._name, self.run.loss.to_json(), trainer.taken, dict(trainer.bounds), asdict(trainer.history)
         )
@@ -186,12 +186,12 @@ class PaidLoop:
         private = self._private
         if private is None:
             return
-        if self._noted_steps < self.run.length and not self._claimed(private.session.entry):
+        if self._noted_steps < self.run.length and not self._claim(private.session.entry):
             private.leave()
         else:
             private.close()
 
-    def _claimed(self, entry: str) -> bool:
+    def _claim(self, entry: str) -> bool:
         """Note all steps that are left, so that nobody else begins one of them; False if somebody has."""
         try:
             self._account.begin(entry, self._noted_steps, self.run.length)

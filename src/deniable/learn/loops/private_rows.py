@@ -38,14 +38,14 @@ def _places(
         case ConcatDataset():
             stops = rows.cumulative_sizes
             for part, start, stop in zip(rows.datasets, [0, *stops], stops, strict=False):
-                yield from _places(part, _within(places, start, stop))
+                yield from _places(part, _places_within(places, start, stop))
         case TensorDataset() if rows.tensors[0].layout is torch.strided:
             yield "memory", _memory(rows.tensors[0], places)
         case _:
             yield id(rows), places
 
 
-def _within(places: Sequence[int] | None, start: int, stop: int) -> Sequence[int] | None:
+def _places_within(places: Sequence[int] | None, start: int, stop: int) -> Sequence[int] | None:
     return None if places is None else [i - start for i in places if start <= i < stop]
 
 

@@ -76,7 +76,7 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
         every: int = EVERY,
     ) -> None:
         self.loop = PaidLoop(run, account, rng=rng, every=every)
-        self._released: dict[str, float] = {}
+        self._release: dict[str, float] = {}
         self._private_rows = train_dataset
         loader = None if data_collator is None else DataLoader(train_dataset, collate_fn=data_collator)
         self._rows = train_dataset if loader is None else loader
@@ -103,7 +103,7 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
         epochs = math.ceil(self.args.num_train_epochs * self.loop.run.plan.pass_length)
         count = self.args.max_steps if self.args.max_steps >= 0 else epochs
         self.loop.refuse_length(count, "num_train_epochs or max_steps of the arguments")
-        for rows in _named(self.eval_dataset).values():
+        for rows in _by_name(self.eval_dataset).values():
             self._refuse_private(rows)
         folder = resume_from_checkpoint or None
         if folder is True:
@@ -129,7 +129,7 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
         if not self.loop.begun:
             optimizer: Any = self.optimizer
             self.loop.begin(getattr(optimizer, "optimizer", optimizer), self._rows, "Trainer")
-        self._released = dict(self.loop.step())
+        self._release = dict(self.loop.step())
         for parameter in self.loop.run.model.parameters():
             parameter.grad = None
         if self.loop.over:
@@ -139,7 +139,7 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """What was released in place of what was not."""
         training = "loss" in logs
-        super().log({**_without_losses(logs), **(self._released if training else {})}, start_time)
+        super().log({**_without_losses(logs), **(self._release if training else {})}, start_time)
 
     def floating_point_ops(self, inputs: Any) -> int:
         """How many there were depends on the lot."""
@@ -156,7 +156,7 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:
         """Of these rows, or of the Trainer's own, of which one set may be told by its name."""
-        for name, rows in _named(self.eval_dataset).items():
+        for name, rows in _by_name(self.eval_dataset).items():
             if eval_dataset is None or (isinstance(eval_dataset, str) and eval_dataset == name):
                 self._refuse_private(rows)
         self._refuse_private(eval_dataset)
@@ -209,6 +209,6 @@ def _without_losses(logs: dict[str, float]) -> dict[str, float]:
     return {name: value for name, value in logs.items() if name not in PRIVATE_LOGS}
 
 
-def _named(rows: Any) -> dict[str, Any]:
+def _by_name(rows: Any) -> dict[str, Any]:
     """Sets of rows by their names; a single one has none."""
     return rows if isinstance(rows, dict) else {"": rows}

@@ -71,7 +71,7 @@ class NoisyVote:
         cls, epsilon: Number, delta: Number, *, classes: int, answers: int, unit: Unit = checks.ROW
     ) -> NoisyVote:
         """The least noise with which `answers` labels are (ε, δ)-DP."""
-        return _calibrated(lambda x: cls(classes, x, answers, unit), epsilon, delta)
+        return _calibrate(lambda x: cls(classes, x, answers, unit), epsilon, delta)
 
     def filling(self, budget: Budget) -> NoisyVote:
         """The same noise with as many labels as fit under `budget`."""
@@ -128,7 +128,7 @@ class GNMax:
         >>> round(GNMax.for_budget(2, 1e-5, classes=10, answers=200).sigma, 1)
         39.9
         """
-        return _calibrated(lambda x: cls(classes, x, answers, unit), epsilon, delta)
+        return _calibrate(lambda x: cls(classes, x, answers, unit), epsilon, delta)
 
     def filling(self, budget: Budget) -> GNMax:
         """The same noise with as many labels as fit under `budget`.
@@ -229,9 +229,9 @@ class ConfidentVote(Conversing):
         examples = self._ensemble.voter.check(question)
         _room(len(examples), m.questions - self._check_count, "questions")
         _room(1, m.answers - self._answer_count, "labels")
-        return [self._one(count) for count in self._ensemble.votes(examples)]
+        return [self._answer(count) for count in self._ensemble.votes(examples)]
 
-    def _one(self, count: Labels) -> Label | None:
+    def _answer(self, count: Labels) -> Label | None:
         m = self._aggregator
         if self._answer_count == m.answers:
             return None
@@ -279,14 +279,14 @@ def _ensemble(data: Any, aggregator: Any, rng: Random) -> Ensemble:
     return data
 
 
-def _room(asked: int, left: int, what: str) -> None:
-    if asked > left:
+def _room(count: int, left: int, kind: str) -> None:
+    if count > left:
         raise InvalidQuery(
-            f"This conversation has {left} {what} left, and {asked} were asked for. Nothing was asked."
+            f"This conversation has {left} {kind} left, and {count} were asked for. Nothing was asked."
         )
 
 
-def _calibrated(build: Callable[[float], Kind], epsilon: Number, delta: Number) -> Kind:
+def _calibrate(build: Callable[[float], Kind], epsilon: Number, delta: Number) -> Kind:
     budget = Budget(
         checks.number("epsilon", epsilon, above=0), checks.number("delta", delta, at_least=0, below=1)
     )

@@ -66,11 +66,11 @@ def cost(
     return VotingCost(float(orders[best]), float(curve[best]), float(epsilons[best]), delta)
 
 
-def _total(votes: Any, sigma: Number, order: float, sides: int, checked: Checked | None) -> float:
+def _total(votes: Any, sigma: Number, order: float, sides: int, check: Checked | None) -> float:
     labels = float(gnmax_rdp(votes, sigma, order, sides=sides).sum())
-    if checked is None:
+    if check is None:
         return labels
-    top, threshold, sigma_check = checked
+    top, threshold, sigma_check = check
     return labels + float(check_rdp(top, threshold, sigma_check, order, sides=sides).sum())
 
 
@@ -111,7 +111,7 @@ def difference_tail(sigma: Number, most: int) -> Floats:
     x = np.arange(-math.ceil(28 * s) - 2, math.ceil(28 * s) + 3)
     parity = np.array([np.exp(-((x / s) ** 2)).sum(), np.exp(-(((x + 0.5) / s) ** 2)).sum()])
     weight = np.exp(-((d / (2 * s)) ** 2)) * parity[d % 2]
-    return _from_above(weight / np.exp(-((x / s) ** 2) / 2).sum() ** 2, most)
+    return _sum_tail(weight / np.exp(-((x / s) ** 2) / 2).sum() ** 2, most)
 
 
 def tail(sigma: Number, most: int) -> Floats:
@@ -119,11 +119,11 @@ def tail(sigma: Number, most: int) -> Floats:
     s = float(sigma)
     x = np.arange(max(most, math.ceil(38 * s)) + 2)
     weight = np.exp(-((x / s) ** 2) / 2)
-    return _from_above(weight / (2 * weight.sum() - 1), most)
+    return _sum_tail(weight / (2 * weight.sum() - 1), most)
 
 
-def _from_above(chances: Floats, most: int) -> Floats:
-    sums = np.cumsum(chances[::-1])[::-1][: most + 1]
+def _sum_tail(chances: Floats, limit: int) -> Floats:
+    sums = np.cumsum(chances[::-1])[::-1][: limit + 1]
     return np.asarray(np.minimum(sums * (1 + _SLACK) + _TINY, 1.0))
 
 

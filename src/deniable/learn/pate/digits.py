@@ -25,7 +25,7 @@ from deniable.learn.pate.student import Student, Taught
 from deniable.learn.pate.teachers.kernel import KernelRidge
 from deniable.learn.pate.teachers.pool import OnPool
 from deniable.learn.pate.teachers.voting import Ensemble, teach
-from deniable.learn.recipes.exact import filled
+from deniable.learn.recipes.exact import fill
 from deniable.learn.recipes.maps import deskew
 from deniable.learn.scattering import CHANNELS, Scattering
 from deniable.ledger import Account
@@ -62,7 +62,7 @@ class Components:
     spread: Tensor
 
     @classmethod
-    def of(cls, public: Tensor, components: int = FINE) -> Components:
+    def from_public(cls, public: Tensor, components: int = FINE) -> Components:
         if len(public) <= components:
             raise InvalidParameter(f"Expected more than {components} public examples, got {len(public)}.")
         features = public.float()
@@ -77,7 +77,7 @@ class Components:
         so all have `BATCH` rows."""
         basis, scale = self.basis[:, :components], self.spread[:components] ** -power
         batches = (
-            filled(features[i : i + BATCH].float() - self.mean, BATCH) for i in range(0, len(features), BATCH)
+            fill(features[i : i + BATCH].float() - self.mean, BATCH) for i in range(0, len(features), BATCH)
         )
         return (
             torch.cat([torch.empty(0, components), *(batch @ basis for batch in batches)])[: len(features)]
@@ -95,8 +95,8 @@ class Public:
     teachers_points: Tensor
 
     @classmethod
-    def of(cls, features: Tensor) -> Public:
-        view = Components.of(features)
+    def from_features(cls, features: Tensor) -> Public:
+        view = Components.from_public(features)
         points = view.points(features, GRAPH_POWER)
         return cls(view, points, neighbours(points[:, :COARSE]), view.points(features, TEACHER_POWER, COARSE))
 
@@ -127,8 +127,8 @@ class Public:
             self.recipe(records, teachers), private, labels, teachers=teachers, classes=CLASSES, rng=rng
         )
 
-    def learn(self, asked: NDArray[np.int64], labels: Sequence[int]) -> Taught:
-        return Student(CLASSES, width(self.points)).fit(self.points, self.graph, asked, labels)
+    def learn(self, places: NDArray[np.int64], labels: Sequence[int]) -> Taught:
+        return Student(CLASSES, width(self.points)).fit(self.points, self.graph, places, labels)
 
     def predict(self, student: Taught, features: Tensor) -> NDArray[np.int64]:
         return student.predict(self.view.points(features, GRAPH_POWER))
@@ -164,8 +164,8 @@ def buy(
     return Bought(questions, labels, aggregator)
 
 
-def width(points: Tensor, most: int = 1000) -> float:
+def width(points: Tensor, limit: int = 1000) -> float:
     """The mean squared distance among the first public points: the kernel's width."""
-    some = points[:most]
+    some = points[:limit]
     half = len(some) // 2
     return float((torch.cdist(some[:half], some[half:]) ** 2).mean())

@@ -55,10 +55,10 @@ def spread(graph: Graph, start: Floats, *, share: float, steps: int) -> Floats:
     return np.asarray(mass, np.float32)
 
 
-def spread_labels(graph: Graph, asked: NDArray[np.int64], labels: NDArray[np.int64], classes: int) -> Floats:
+def spread_labels(graph: Graph, places: NDArray[np.int64], labels: NDArray[np.int64], classes: int) -> Floats:
     """For each point the chances of the classes, from the labels of a few; each class starts with mass 1."""
     start = np.zeros((graph.shape[0], classes), np.float32)
-    np.add.at(start, (asked, labels), 1)
+    np.add.at(start, (places, labels), 1)
     start /= np.maximum(start.sum(axis=0), 1)
     mass = spread(graph, start, share=0.98, steps=60)
     return np.asarray(mass / np.maximum(mass.sum(axis=1, keepdims=True), 1e-12))

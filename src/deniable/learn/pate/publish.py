@@ -128,12 +128,12 @@ class DependentBound:
     @property
     def _margin(self) -> Fraction:
         """c, so that e^−c ≤ failure."""
-        return _above(-math.log(float(self.failure)))
+        return _round_up(-math.log(float(self.failure)))
 
     @property
     def _decay(self) -> Fraction:
         """b = 1/r − 1: half of ε is left for it."""
-        return exact(self.epsilon) / (2 * (self._margin + _above(math.log(2 / float(self.delta))) + 1))
+        return exact(self.epsilon) / (2 * (self._margin + _round_up(math.log(2 / float(self.delta))) + 1))
 
     def _gaps(self, data: Any) -> Whole:
         """The gap of each label sold; votes beyond `answers` are left out, and what is no count reads as
@@ -158,6 +158,6 @@ def _widen(values: Whole) -> Whole:
     return np.asarray(np.lib.stride_tricks.sliding_window_view(series, 5).max(axis=1))
 
 
-def _above(x: float) -> Fraction:
+def _round_up(x: float) -> Fraction:
     """A rational number that is surely at least the real one that `x` rounds."""
     return Fraction(x) * (1 + Fraction(1, 10**12))

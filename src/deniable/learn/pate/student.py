@@ -48,7 +48,7 @@ class Student:
     def fit(self, points: Tensor, graph: Graph, asked: Any, labels: Sequence[int | None]) -> Taught:
         """From public `points` (examples, features), their graph, the indices `asked`
         and their labels (None: no answer)."""
-        places, answers = _known(asked, labels, len(points), self.classes)
+        places, answers = _select_answers(asked, labels, len(points), self.classes)
         every: Labels = spread_labels(graph, places, answers, self.classes).argmax(axis=1)
         gram = similarity(points, points, self.width)
         gram.diagonal().add_(self.ridge)
@@ -81,9 +81,11 @@ def _targets(labels: Labels, classes: int) -> Tensor:
     return torch.nn.functional.one_hot(torch.from_numpy(labels), classes).to(torch.float32) - 1 / classes
 
 
-def _known(asked: Any, labels: Sequence[int | None], most: int, classes: int) -> tuple[Labels, Labels]:
+def _select_answers(
+    indices: Any, labels: Sequence[int | None], count: int, classes: int
+) -> tuple[Labels, Labels]:
     """The examples that got a label, and the labels."""
-    places = np.asarray(asked, np.int64).reshape(-1)
+    places = np.asarray(indices, np.int64).reshape(-1)
     if len(places) != len(labels):
         raise InvalidParameter(
             f"Expected a label for each of {len(places)} examples asked about, got {len(labels)}."
@@ -92,6 +94,6 @@ def _known(asked: Any, labels: Sequence[int | None], most: int, classes: int) ->
     answers = np.array([label for label in labels if label is not None], np.int64)
     if not len(answers):
         raise InvalidParameter("Expected at least one label: a student cannot learn from none.")
-    if places.min() < 0 or places.max() >= most or answers.min() < 0 or answers.max() >= classes:
-        raise InvalidParameter(f"Expected indices in [0, {most}) and labels in [0, {classes}).")
+    if places.min() < 0 or places.max() >= count or answers.min() < 0 or answers.max() >= classes:
+        raise InvalidParameter(f"Expected indices in [0, {count}) and labels in [0, {classes}).")
     return places[got], answers

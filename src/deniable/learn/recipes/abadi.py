@@ -148,7 +148,7 @@ class PcaNetwork:
         examples[torch.from_numpy(labels < 0)] = torch.nan  # a row that holds no number is left out
         dataset = rows((examples, torch.from_numpy(np.maximum(labels, 0))))
         self.training.check(dataset)  # reads shapes, which are ours
-        trainer, per_epoch = Trainer.fresh(self.training, rng), self.n // self.lot
+        trainer, per_epoch = Trainer.with_copy(self.training, rng), self.n // self.lot
         for step in range(1, self.training.plan.steps + 1):
             trainer.step(trainer.draw(dataset))
             if self.on_epoch is not None and step % per_epoch == 0:

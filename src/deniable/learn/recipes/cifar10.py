@@ -45,7 +45,7 @@ def cifar10(
     >>> cifar10(3).descent.steps
     60
     """
-    near = min(SETTINGS, key=lambda tuned: abs(math.log(tuned / epsilon)))
+    near = min(SETTINGS, key=lambda setting: abs(math.log(setting / epsilon)))
     return Recipe.for_budget(
         epsilon,
         delta,

@@ -40,7 +40,7 @@ class RecipeClassifier:
     linear: LinearScores
 
     def scores(self, images: Any) -> NDArray[np.float32]:
-        features = whitened(mapped(images, self.maps), self.whitening)
+        features = whiten(map_images(images, self.maps), self.whitening)
         parts = [self.linear(features[i : i + CHUNK]) for i in range(0, len(features), CHUNK)]
         return np.asarray(torch.cat([torch.empty(0, len(self.linear.bias)), *parts]).numpy())
 
@@ -165,22 +165,22 @@ class Recipe:
             self.maps, images
         )  # for calls without an account; with one, `fits` has told before the charge
         size = min(len(images), len(labels))
-        maps = mapped(images[:size], self.maps)
+        maps = map_images(images[:size], self.maps)
         shapes = self.shapes or ((maps.shape[1], maps.shape[2]),)
         whitening_ = whitening.fit(maps, shapes, self.n, self.statistics_noise, self.flattening, rng)
         targets = one_hot(labels[:size], self.classes) * maps.flatten(1).any(1)[:, None]
-        features = whitened(maps, whitening_)
+        features = whiten(maps, whitening_)
         del maps
 
-        def each(step: int, model: LinearScores) -> None:
+        def report(step: int, model: LinearScores) -> None:
             if self.on_step is not None:
                 self.on_step(step, RecipeClassifier(self.maps, whitening_, model))
 
-        model = self.descent(features, targets, self.n, self.step_noise, rng, each)
+        model = self.descent(features, targets, self.n, self.step_noise, rng, report)
         return RecipeClassifier(self.maps, whitening_, model)
 
 
-def mapped(images: Any, maps: Callable[[Tensor], Tensor]) -> Tensor:
+def map_images(images: Any, maps: Callable[[Tensor], Tensor]) -> Tensor:
     """The feature maps of an array of images, as 16-bit integers of length at most
     `whitening.NORM`; also of no image at all.
 
@@ -189,36 +189,36 @@ def mapped(images: Any, maps: Callable[[Tensor], Tensor]) -> Tensor:
     tensor = _tensor(images)
     like = _units(maps(tensor.new_zeros(1, *tensor.shape[1:])))
     return torch.cat(
-        [like[:0], *(_each(tensor[i : i + CHUNK], maps, like) for i in range(0, len(tensor), CHUNK))]
+        [like[:0], *(_map_chunk(tensor[i : i + CHUNK], maps, like) for i in range(0, len(tensor), CHUNK))]
     )
 
 
-def _each(images: Tensor, maps: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
+def _map_chunk(images: Tensor, maps: Callable[[Tensor], Tensor], sample: Tensor) -> Tensor:
     """Features of a chunk. If it fails, images of zeros take the place of those that fail alone, so that the
     others are computed in a batch of the same size: their last bits would tell of another one."""
     try:
-        return _checked(maps, images, like)
+        return _check_features(maps, images, sample)
     except Exception:  # steered by an image: it must not show
-        good = torch.tensor([_runs(images[i : i + 1], maps, like) for i in range(len(images))])
+        good = torch.tensor([_runs(images[i : i + 1], maps, sample) for i in range(len(images))])
     mask = good.reshape(-1, *[1] * (images.ndim - 1))
     safe_images = torch.where(mask, images, images.new_zeros(()))
     try:
-        features = _checked(maps, safe_images, like)
+        features = _check_features(maps, safe_images, sample)
     except Exception:  # fails on images together that it takes alone
-        features = torch.cat([like[:1] * 0] * len(images))
+        features = torch.cat([sample[:1] * 0] * len(images))
     return features * good.reshape(-1, *[1] * (features.ndim - 1))
 
 
-def _checked(maps: Callable[[Tensor], Tensor], images: Tensor, like: Tensor) -> Tensor:
+def _check_features(maps: Callable[[Tensor], Tensor], images: Tensor, sample: Tensor) -> Tensor:
     features = _units(maps(images))
-    if features.shape != (len(images), *like.shape[1:]):
+    if features.shape != (len(images), *sample.shape[1:]):
         raise InvalidParameter("Expected features of one shape for each image.")
     return features
 
 
-def _runs(image: Tensor, maps: Callable[[Tensor], Tensor], like: Tensor) -> bool:
+def _runs(image: Tensor, maps: Callable[[Tensor], Tensor], sample: Tensor) -> bool:
     try:
-        _checked(maps, image, like)
+        _check_features(maps, image, sample)
     except Exception:  # steered by this image, which is left out; it must not show
         return False
     return True
@@ -243,11 +243,11 @@ def _units(maps: Tensor) -> Tensor:
     return exact.units(maps, whitening.NORM, whitening.MOST).to(torch.int16)
 
 
-def whitened(maps: Tensor, by: Whitening) -> Tensor:
+def whiten(maps: Tensor, transform: Whitening) -> Tensor:
     """Whitened features in 8 bits, of length at most `linear.NORM`."""
-    out = torch.empty(len(maps), by.size, dtype=torch.int8)
+    out = torch.empty(len(maps), transform.size, dtype=torch.int8)
     for start in range(0, len(maps), CHUNK):
-        part = by(maps[start : start + CHUNK])
+        part = transform(maps[start : start + CHUNK])
         out[start : start + CHUNK] = exact.units(part, linear.NORM, linear.MOST).to(torch.int8)
     return out
 

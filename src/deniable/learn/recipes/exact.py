@@ -5,7 +5,7 @@ contribution is a vector of whole numbers whose norm is checked in integers; the
 integers, see `integers`, or in floats where all partial sums stay below 2^24 or 2^53 and integers are exact,
 in any order, with or without fused operations); and the noise is integer noise. One thing is assumed and
 tested, not proved for every BLAS: before it is cut to integers a row's own arithmetic has the same bits
-whatever other rows are in its batch. What is multiplied in floats comes in blocks of one size (`filled`): a
+whatever other rows are in its batch. What is multiplied in floats comes in blocks of one size (`fill`): a
 product of few rows takes another path through a BLAS than one of many, so the number of rows, which is
 private, would show in the last bits.
 
@@ -79,7 +79,7 @@ def multiplier_for(epsilon: float, delta: float) -> float:
 
 def noisy(sums: Tensor, multiplier: float, sensitivity: float, rng: Random) -> Tensor:
     """Integer sums of L2 sensitivity `sensitivity`, with integer noise; as 64-bit floats."""
-    return _added(sums, gaussian(deviation(multiplier, sensitivity)), rng)
+    return _add_noise(sums, gaussian(deviation(multiplier, sensitivity)), rng)
 
 
 def noisy_symmetric(sums: Tensor, multiplier: float, sensitivity: float, rng: Random) -> Tensor:
@@ -99,10 +99,10 @@ def noisy_symmetric(sums: Tensor, multiplier: float, sensitivity: float, rng: Ra
 
 def laplace(sums: Tensor, scale: Fraction, rng: Random) -> Tensor:
     """Integer sums with integer Laplace noise of `scale`; as 64-bit floats."""
-    return _added(sums, integer_noise.laplace(scale), rng)
+    return _add_noise(sums, integer_noise.laplace(scale), rng)
 
 
-def _added(sums: Tensor, noise: IntegerNoise, rng: Random) -> Tensor:
+def _add_noise(sums: Tensor, noise: IntegerNoise, rng: Random) -> Tensor:
     draws = noise.draw(rng, sums.numel()).astype(np.float64)
     return sums.double() + torch.from_numpy(draws).reshape(sums.shape)
 
@@ -134,25 +134,25 @@ def one_noise(noise_multiplier: float | None, epsilon: Number | None) -> None:
         checks.number("epsilon", epsilon, above=0)
 
 
-def units(rows: Tensor, norm: int, most: int) -> Tensor:
+def units(rows: Tensor, norm: int, limit: int) -> Tensor:
     """Rows [n, …], each scaled to length `norm` and cut to whole numbers of at most
-    `most`: integers, as 32-bit floats.
+    `limit`: integers, as 32-bit floats.
 
     Cutting towards 0 shortens, so no row is longer than `norm`; that is checked in exact arithmetic, and a
     row that is (or that is not finite, or 0) becomes 0. Each row is mapped by itself.
     """
     flat = rows.flatten(1).float()
     length = flat.norm(dim=1, keepdim=True)
-    integers = (flat * (norm / length)).trunc_().clamp_(-most, most)
+    integers = (flat * (norm / length)).trunc_().clamp_(-limit, limit)
     longer = integers.double().square().sum(1) > norm * norm  # sums of squares of integers: exact below 2^53
     good = torch.isfinite(length[:, 0]) & (length[:, 0] > 0) & ~longer
     return torch.where(good[:, None], integers, 0.0).reshape(rows.shape)
 
 
-def filled(rows: Tensor, size: int) -> Tensor:
+def fill(rows: Tensor, size: int) -> Tensor:
     """Rows with zeros after them up to `size`.
 
-    >>> filled(torch.ones(1, 2), 2).tolist()
+    >>> fill(torch.ones(1, 2), 2).tolist()
     [[1.0, 1.0], [0.0, 0.0]]
     """
     missing = size - len(rows)

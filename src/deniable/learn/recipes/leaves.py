@@ -31,7 +31,7 @@ def pictures(count: int, size: int, key: int = 0) -> Tensor:
     torch.Size([1, 3, 16, 16])
     """
     draws = uniform(count * MOST * 11, key).reshape(count, MOST, 11)
-    canvases = np.stack([_covered(each, 2 * size) for each in draws])
+    canvases = np.stack([_cover(each, 2 * size) for each in draws])
     return torch.nn.functional.avg_pool2d(torch.from_numpy(canvases).clamp(0, 1).float(), 2)
 
 
@@ -40,7 +40,7 @@ def uniform(count: int, key: int) -> NDArray[np.float64]:
     return np.asarray((np.random.Philox(key=key).random_raw(count) >> 11) * 2.0**-53, np.float64)
 
 
-def _covered(leaves: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+def _cover(leaves: NDArray[np.float64], size: int) -> NDArray[np.float64]:
     """A canvas [3, size, size], covered from the front to the back: a leaf shows where
     nothing lies before it."""
     canvas, empty = np.zeros((3, size, size)), np.ones((size, size), bool)

@@ -106,7 +106,7 @@ class LinearDescent:
         width = features.shape[1]
         total = torch.zeros(targets.shape[1], width + self.intercept, dtype=torch.float64)
         for start in range(0, len(features), BLOCK):
-            part, labels = (exact.filled(rows[start : start + BLOCK], BLOCK) for rows in (features, targets))
+            part, labels = (exact.fill(rows[start : start + BLOCK], BLOCK) for rows in (features, targets))
             scores = integers.scores(part, model.weights / NORM) + model.bias
             residuals = self.residuals(scores, labels.float())
             total[:, :width] += integers.product(residuals, part)

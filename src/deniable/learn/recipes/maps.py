@@ -44,7 +44,7 @@ def refuse_mixing(maps: Map, images: Tensor) -> None:
     deniable.errors.InvalidParameter: The features that maps gives of an image change with the other ...
     """
     for wide in (1, 255):
-        near, far = (_generated(images, seed, wide) for seed in (0, 1))
+        near, far = (_generate(images, seed, wide) for seed in (0, 1))
         for i in (0, TRIED - 1):
             far[i] = near[i]
             here, there = (maps(batch.clone())[i].double() for batch in (near, far))
@@ -56,11 +56,11 @@ def refuse_mixing(maps: Map, images: Tensor) -> None:
                 )
 
 
-def _generated(images: Tensor, seed: int, wide: int) -> Tensor:
+def _generate(images: Tensor, seed: int, width: int) -> Tensor:
     shape, random = (TRIED, *images.shape[1:]), torch.Generator().manual_seed(seed)
     if images.is_floating_point():
-        return torch.rand(shape, generator=random, dtype=images.dtype).mul_(wide)
-    return torch.randint(0, min(wide + 1, 128), shape, generator=random).to(images.dtype)
+        return torch.rand(shape, generator=random, dtype=images.dtype).mul_(width)
+    return torch.randint(0, min(width + 1, 128), shape, generator=random).to(images.dtype)
 
 
 def frozen(module: nn.Module) -> Map:
@@ -102,7 +102,7 @@ def pictures(images: Tensor) -> Tensor:
     """
     bright = images.float() / 255
     by_scattering, by_patches = _principal()
-    parts = by_scattering(root(scattered(bright))), by_patches(root(patches.features(bright)))
+    parts = by_scattering(root(scatter(bright))), by_patches(root(patches.features(bright)))
     return torch.cat([torch.nn.functional.normalize(part.flatten(1), dim=1) for part in parts], 1)
 
 
@@ -110,7 +110,7 @@ def pictures(images: Tensor) -> Tensor:
 def _principal() -> tuple[Principal, Principal]:
     (scattering, _), (filters, _) = PICTURES
     return (
-        of_drawn(lambda bright: root(scattered(bright)), scattering),
+        of_drawn(lambda bright: root(scatter(bright)), scattering),
         of_drawn(lambda bright: root(patches.features(bright)), filters),
     )
 
@@ -124,7 +124,7 @@ def root(features: Tensor) -> Tensor:
     return features.sign() * features.abs().sqrt()
 
 
-def scattered(pictures: Tensor) -> Tensor:
+def scatter(pictures: Tensor) -> Tensor:
     """Pictures [n, 3, 32, 32] to [n, 243, 32]: orders balanced, summed with the features of the mirror image.
 
     That sum is its own mirror image, so that its left half says everything.

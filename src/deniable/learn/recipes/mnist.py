@@ -39,7 +39,7 @@ def mnist(
     >>> mnist(1).descent.steps
     150
     """
-    near = min(SETTINGS, key=lambda tuned: abs(math.log(tuned / epsilon)))
+    near = min(SETTINGS, key=lambda setting: abs(math.log(setting / epsilon)))
     return Recipe.for_budget(
         epsilon,
         delta,

@@ -48,24 +48,24 @@ def of_drawn(features: Callable[[Tensor], Tensor], kept: int) -> Principal:
     >>> found.mean.shape, found.basis.shape
     (torch.Size([3, 1]), torch.Size([2, 3]))
     """
-    maps = features(drawn())
+    maps = features(draw_pictures())
     rows = maps.transpose(1, 2).flatten(0, 1).double()
     mean = rows.mean(0)
     values, vectors = torch.linalg.eigh((rows - mean).T @ (rows - mean) / len(rows))
     strengths = values.clamp_min(0).add(RIDGE * values.mean()).pow(-POWER)
-    basis = (_signed(vectors) * strengths).flip(1)[:, :kept].T
+    basis = (_fix_signs(vectors) * strengths).flip(1)[:, :kept].T
     return Principal(mean[:, None].float(), basis.float().contiguous())
 
 
 @cache
-def drawn() -> Tensor:
+def draw_pictures() -> Tensor:
     """Pictures [600, 3, 32, 32] of leaves."""
     canvases = leaves.pictures(CANVASES, CANVAS, KEY)
     windows = canvases.unfold(2, SIDE, STEP).unfold(3, SIDE, STEP)
     return windows.permute(0, 2, 3, 1, 4, 5).reshape(-1, 3, SIDE, SIDE)
 
 
-def _signed(vectors: Tensor) -> Tensor:
+def _fix_signs(vectors: Tensor) -> Tensor:
     """Columns whose largest entry is positive: a basis of eigenvectors is known up to signs only, and a model
     must find the same one on any machine."""
     largest = vectors.gather(0, vectors.abs().argmax(0, keepdim=True))

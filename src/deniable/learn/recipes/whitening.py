@@ -151,12 +151,12 @@ def _shrunk(moments: Tensor, noise: float) -> Tensor:
     return diagonal + (1 - share) * others
 
 
-def _root(moments: Tensor, power: float, ridge: float, kept: int | None = None) -> Tensor:
-    """(moments + ridge)^−power; what noise made negative counts as 0. With `kept`, its strongest directions
-    alone, and these for axes: [kept, size]."""
+def _root(moments: Tensor, power: float, ridge: float, count: int | None = None) -> Tensor:
+    """(moments + ridge)^−power; what noise made negative counts as 0. With `count`, its strongest
+    directions alone, and these for axes: [count, size]."""
     values, vectors = torch.linalg.eigh(moments)
     basis = vectors * (values.clamp_min(0) + ridge).pow(-power)
-    if kept is None:
+    if count is None:
         return torch.matmul(basis, vectors.T).float()
-    axes: Tensor = basis[:, -kept:].T
+    axes: Tensor = basis[:, -count:].T
     return axes.float().contiguous()

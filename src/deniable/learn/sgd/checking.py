@@ -19,7 +19,7 @@ from deniable.learn.clip import PerExample, structure
 from deniable.learn.clip.batch import Batch, shape_of
 from deniable.learn.clip.objective import objective
 from deniable.learn.clip.per_example import Shape
-from deniable.learn.clip.trials.probe import Found, forked
+from deniable.learn.clip.trials.probe import Found, fork_generators
 from deniable.learn.sgd.clipping import ALL, Adaptive
 from deniable.learn.sgd.data import views
 from deniable.learn.sgd.data.forms import RowForm
@@ -47,7 +47,7 @@ class Checked:
 # -------------------------------------------------------------------------------------------- on made-up rows
 
 
-def tried(run: DPSGD, data: Any, model: nn.Module | None) -> Checked:
+def try_run(run: DPSGD, data: Any, model: nn.Module | None) -> Checked:
     """Whether made-up rows of the declared form can be trained on, in a copy of the
     run's model or in `model` itself."""
     if model is None and run.learning.optimizer is None and run.learning.learning_rate is None:
@@ -55,14 +55,14 @@ def tried(run: DPSGD, data: Any, model: nn.Module | None) -> Checked:
             "Expected a learning_rate, or an optimizer that has its own. Nothing was charged."
         )
     form = _form(run, data)
-    _refuse_hooks(run.model, copied=model is None)
-    network = structure.in_training(copied(run.model)).to(run.device) if model is None else model
+    _refuse_hooks(run.model, is_copy=model is None)
+    network = structure.in_training(copy_model(run.model)).to(run.device) if model is None else model
     clipper = run.clipper(network)
     shapes, batches = set(), []
     for size in [1] if run.privacy.max_rows is None else sizes(run.privacy.max_rows):
-        batch = Batch(form.repeated(2 * size), size, public=True).to(run.device)
+        batch = Batch(form.repeat(2 * size), size, public=True).to(run.device)
         shapes.add(shape_of(batch))
-        batches.append(_viewed(run, batch))
+        batches.append(_view(run, batch))
         clipper.check(batches[-1], lot=run.plan.lot)
     if model is None:
         _refuse_own_weights(run, network, batches[0])
@@ -72,7 +72,7 @@ def tried(run: DPSGD, data: Any, model: nn.Module | None) -> Checked:
     return Checked(frozenset(shapes), clipper.ways, tuple(batches))
 
 
-def copied(value: Copied) -> Copied:
+def copy_model(value: Copied) -> Copied:
     """A copy, or a refusal before anything is charged."""
     try:
         return copy.deepcopy(value)
@@ -85,12 +85,12 @@ def copied(value: Copied) -> Copied:
         ) from None
 
 
-def _refuse_hooks(model: nn.Module, *, copied: bool) -> None:
+def _refuse_hooks(model: nn.Module, *, is_copy: bool) -> None:
     """Hooks on parameters act on nothing: a copy of a parameter has none, and gradients that are accumulated
     are not what is trained on."""
     for name, parameter in model.named_parameters():
         after = getattr(parameter, "_post_accumulate_grad_hooks", None)
-        if after or (copied and parameter._backward_hooks):
+        if after or (is_copy and parameter._backward_hooks):
             raise InvalidParameter(
                 f"The parameter {name!r} has a hook, which would act on nothing: "
                 + ("a copy of the model is trained. " if not after else "no gradient is accumulated. ")
@@ -104,27 +104,27 @@ def _form(run: DPSGD, data: Any) -> RowForm:
         return run.rows(data).form(run.dtype)
     if run.example is None:
         raise InvalidParameter(UNDECLARED)
-    return RowForm.of(run.example, run.dtype)
+    return RowForm.from_row(run.example, run.dtype)
 
 
-def _viewed(run: DPSGD, batch: Batch) -> Batch:
+def _view(run: DPSGD, batch: Batch) -> Batch:
     """What the model sees of public rows: `augment` may change their shape."""
     augment = run.learning.augment
     views.refuse_mixing(augment, views.inputs(batch.rows, run.criterion))
-    with forked(batch):
-        return views.viewed(augment, batch, run.learning.multiplicity, run.criterion)
+    with fork_generators(batch):
+        return views.view_rows(augment, batch, run.learning.multiplicity, run.criterion)
 
 
-def _refuse_own_weights(run: DPSGD, copied: nn.Module, batch: Batch) -> None:
+def _refuse_own_weights(run: DPSGD, twin: nn.Module, batch: Batch) -> None:
     """A criterion that uses the weights of the model that was given acts on nothing: a copy is trained."""
     weights = [p for p in run.model.parameters() if p.requires_grad]
     gradients: tuple[Tensor | None, ...] = ()
     with (
         torch.enable_grad(),
-        forked(batch),
+        fork_generators(batch),
         suppress(Exception),
     ):  # zeros may be no rows for it
-        losses = objective(run.criterion)(copied, batch.rows)
+        losses = objective(run.criterion)(twin, batch.rows)
         gradients = (
             torch.autograd.grad(losses.sum(), weights, allow_unused=True) if losses.requires_grad else ()
         )
@@ -140,9 +140,9 @@ def _refuse_example(run: DPSGD, clipper: PerExample, form: RowForm) -> None:
     """The example itself, with the values it has: its label is one of the classes, its
     words are in the table."""
     try:
-        own = Batch(form.repeated(1)).to(run.device)
-        with forked(own):
-            batch = views.viewed(
+        own = Batch(form.repeat(1)).to(run.device)
+        with fork_generators(own):
+            batch = views.view_rows(
                 run.learning.augment,
                 own,
                 run.learning.multiplicity,
@@ -250,14 +250,14 @@ def _refuse_devices(run: DPSGD) -> None:
         ) from None
 
 
-def _refuse_groups(run: DPSGD, trained: list[str]) -> None:
+def _refuse_groups(run: DPSGD, trainable: list[str]) -> None:
     members = [name for names in run.groups.values() for name in names]
-    if sorted(members) != sorted(trained):
+    if sorted(members) != sorted(trainable):
         missing, twice = (
-            sorted(set(trained) - set(members)),
+            sorted(set(trainable) - set(members)),
             sorted({n for n in members if members.count(n) > 1}),
         )
-        unknown = sorted(set(members) - set(trained))
+        unknown = sorted(set(members) - set(trainable))
         raise InvalidParameter(
             "Expected every trainable parameter in one group of clip=PerLayer(…); "
             f"missing: {missing}, repeated: {twice}, not trainable: {unknown}. Nothing was charged."
@@ -268,7 +268,7 @@ def refuse_optimizer(run: DPSGD) -> None:
     """A trial on a copy, with zero gradients: what fails here would fail after the charge."""
     learning = run.learning
     refuse_rates(run)
-    model = copied(run.model)
+    model = copy_model(run.model)
     try:
         optimizer = learning.new_optimizer(model)
     except Exception as error:  # the caller's function, before a row is read

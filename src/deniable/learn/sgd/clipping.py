@@ -161,7 +161,7 @@ class Adaptive:
         ratio = noise_multiplier / self.count_multiplier
         return {ALL: round_up(noise_multiplier / math.sqrt((1 - ratio) * (1 + ratio)))}
 
-    def moved(self, bound: float, share: float) -> float:
+    def next_bound(self, bound: float, share: float) -> float:
         """The next bound, from a noisy share."""
         # A wild draw of the noise must not overflow; what lies beyond [low, high] is clamped there anyway.
         turn = max(-50.0, min(50.0, -self.speed * (share - self.quantile)))

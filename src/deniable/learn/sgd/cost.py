@@ -35,7 +35,7 @@ class Cost:
             first, after = self._first(stage), self._first(stage + 1)
             counts[float(factor)] += max(0, min(steps, after) - first)
         parts = tuple(
-            self._drawn(noise_multiplier * factor, count) for factor, count in counts.items() if count
+            self._sampled_loss(noise_multiplier * factor, count) for factor, count in counts.items() if count
         )
         return parts[0] if len(parts) == 1 else Composed(parts)
 
@@ -47,12 +47,12 @@ class Cost:
         """That of the stage a step (0, 1, …) is in."""
         return float(self.stages[max(k for k in range(len(self.stages)) if self._first(k) <= step)])
 
-    def _drawn(self, noise_multiplier: float, count: int) -> Loss:
+    def _sampled_loss(self, noise_multiplier: float, count: int) -> Loss:
         if self.plan.correlation is not None:
-            return self._released(noise_multiplier, self.plan.correlation.sensitivity(count))
-        return self.plan.loss(self._released(noise_multiplier), count, replace=self.replace)
+            return self._step_loss(noise_multiplier, self.plan.correlation.sensitivity(count))
+        return self.plan.loss(self._step_loss(noise_multiplier), count, replace=self.replace)
 
-    def _released(self, noise_multiplier: float, sensitivity: float = 1.0) -> Loss:
+    def _step_loss(self, noise_multiplier: float, sensitivity: float = 1.0) -> Loss:
         """One step: all it releases comes from one sample. The count of usable rows is
         in the first group's noise (`noise`). Or all steps with correlated noise, which a unit moves by
         `sensitivity` times the clip."""
@@ -67,7 +67,7 @@ class Cost:
             parts.append(GaussianNoise(self.rule.count_multiplier))
         return parts[0] if len(parts) == 1 else Composed(tuple(parts))
 
-    def solved(self, budget: Budget) -> float:
+    def solve(self, budget: Budget) -> float:
         """The least noise for the budget; a rule that shares it among releases may need
         a little more than one release."""
         plan, epsilon, delta = self.plan, float(budget.epsilon), float(budget.delta)

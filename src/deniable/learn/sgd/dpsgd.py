@@ -187,7 +187,7 @@ class DPSGD:
                 "charged."
             )
         else:
-            multiplier = self.cost.solved(budget)
+            multiplier = self.cost.solve(budget)
             self.cost.refuse_hopeless(budget, multiplier)
             privacy = replace(privacy, noise_multiplier=multiplier)
         self.cost.loss(privacy.noise, self.plan.steps)  # raises if the rule cannot share this noise
@@ -275,7 +275,7 @@ class DPSGD:
         itself, in the modes that it has. Raises `DataError` or `InvalidParameter`. What is found holds for
         the runs that follow, which do not ask again.
         """
-        outcome = checking.tried(self, data, model)
+        outcome = checking.try_run(self, data, model)
         object.__setattr__(self, "checked", outcome)
         return outcome
 
@@ -293,13 +293,13 @@ class DPSGD:
 
     def walk(self, rng: Random) -> Trainer:
         """The run before its first step, with a copy of the model."""
-        return Trainer.fresh(self, rng)
+        return Trainer.with_copy(self, rng)
 
     def __call__(self, data: Any, *, rng: Random) -> Trained:
         drawn_from = self.rows(data)
         if not self.checked.ways:
             self.check(drawn_from)
-        trainer = Trainer.fresh(self, rng)
+        trainer = Trainer.with_copy(self, rng)
         with progress.bar(self) as watch:
             for _ in range(self.plan.steps):
                 trainer.walk(drawn_from)

@@ -49,7 +49,7 @@ def of_a_run(function: Callable[Parameters, Result]) -> Callable[Parameters, Res
     """
 
     @functools.wraps(function)
-    def named(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+    def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         for name in kwargs:
             if (here := (OF_THE_RUN | EQUIVALENTS).get(name)) is not None:
                 raise TypeError(
@@ -58,7 +58,7 @@ def of_a_run(function: Callable[Parameters, Result]) -> Callable[Parameters, Res
                 )
         return function(*args, **kwargs)
 
-    return named
+    return call
 
 
 def with_equivalents(
@@ -83,10 +83,10 @@ def with_equivalents(
     here = {**others, **own}
 
     @functools.wraps(original)
-    def named(self: Kind, *args: Any, **kwargs: Any) -> None:
+    def init(self: Kind, *args: Any, **kwargs: Any) -> None:
         for name in kwargs.keys() & here.keys():
             raise TypeError(f'{kind.__name__} has no argument {name}. Here it is {here[name]}; see "{page}".')
         original(self, *args, **kwargs)
 
-    type.__setattr__(kind, "__init__", named)
+    type.__setattr__(kind, "__init__", init)
     return kind

@@ -19,7 +19,7 @@ def _times(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options:
     """x·p or p·x with a bare parameter."""
     x, p = (b, a) if cover.tape.tracks(a) else (a, b)
     if options or not spreads(cover, x, p):
-        return _other(cover, func, a, b, options)
+        return _apply_pair(cover, func, a, b, options)
     return cover.affine(x, p, None, p.shape)
 
 
@@ -27,11 +27,11 @@ def _plus(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options: 
     """x + p or p + x with a bare parameter."""
     x, p = (b, a) if cover.tape.tracks(a) else (a, b)
     if options or not spreads(cover, x, p):
-        return _other(cover, func, a, b, options)
+        return _apply_pair(cover, func, a, b, options)
     return cover.affine(x, None, p, p.shape)
 
 
-def _other(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, options: dict[str, Any]) -> Any:
+def _apply_pair(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, options: dict[str, Any]) -> Any:
     """Of two tensors, one of which may be computed from parameters alone and be spread over the examples."""
     out = func(spread_out(cover, a, b), spread_out(cover, b, a), **options)
     if len(cover.owners):

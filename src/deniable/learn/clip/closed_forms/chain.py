@@ -18,39 +18,39 @@ from torch.nn.modules import module as modules
 
 from deniable.learn.clip.closed_forms import taps
 from deniable.learn.clip.closed_forms.tape import Part, Saved, Tape, Uncovered
-from deniable.learn.clip.guard import guarded, refuse_own_backward
+from deniable.learn.clip.guard import model_guard, refuse_own_backward
 
 
 class Link(Protocol):
     """One layer."""
 
     @property
-    def fresh(self) -> bool:
+    def owns_output(self) -> bool:
         """Whether what it returns forward is memory of its own that it does not need again."""
 
     @property
-    def back_fresh(self) -> bool:
+    def owns_gradient(self) -> bool:
         """The same of what it returns backward."""
 
-    def forward(self, x: Tensor, fresh: bool) -> Tensor: ...
+    def forward(self, x: Tensor, is_ours: bool) -> Tensor: ...
 
-    def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None: ...
+    def backward(self, g: Tensor, is_ours: bool, deeper: bool) -> Tensor | None: ...
 
 
 def forward(links: list[Link], x: Tensor) -> Tensor:
     fresh = False
     for link in links:
-        x, fresh = link.forward(x, fresh), link.fresh
+        x, fresh = link.forward(x, fresh), link.owns_output
     return x
 
 
-def back(links: list[Link], g: Tensor | None) -> None:
+def backward(links: list[Link], g: Tensor | None) -> None:
     """From the last link to the first that is trained; before it nothing is needed."""
     first = next(i for i, link in enumerate(links) if isinstance(link, Linear | Convolution))
     fresh = False
     for i in range(len(links) - 1, first - 1, -1):
         if g is not None:
-            g, fresh = links[i].back(g, fresh, i > first), links[i].back_fresh
+            g, fresh = links[i].backward(g, fresh, i > first), links[i].owns_gradient
 
 
 def links(model: nn.Module, tape: Tape) -> list[Link]:
@@ -61,7 +61,7 @@ def links(model: nn.Module, tape: Tape) -> list[Link]:
 
 
 def _flat(model: nn.Module) -> Iterator[nn.Module]:
-    if _hooked(model):
+    if _has_hooks(model):
         raise Uncovered("a module has hooks")
     if type(model) is nn.Sequential:
         for part in model:
@@ -70,7 +70,7 @@ def _flat(model: nn.Module) -> Iterator[nn.Module]:
         yield model
 
 
-def _hooked(module: nn.Module) -> bool:
+def _has_hooks(module: nn.Module) -> bool:
     """Whether calling the module does more than its class says."""
     hooks = (
         module._forward_hooks,
@@ -112,9 +112,9 @@ class Linear:
     weight: Part
     bias: Part | None
     x: Saved = field(init=False)
-    fresh = back_fresh = True
+    owns_output = owns_gradient = True
 
-    def forward(self, x: Tensor, fresh: bool) -> Tensor:
+    def forward(self, x: Tensor, is_ours: bool) -> Tensor:
         self.tape.expect(x)
         self.x = Saved(x)
         if self.bias is None or x.dim() != 2:
@@ -122,7 +122,7 @@ class Linear:
         out = self.tape.room.take((len(x), len(self.weight.value)), x)
         return torch.addmm(self.bias.value, x, self.weight.value.t(), out=out)
 
-    def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:
+    def backward(self, g: Tensor, is_ours: bool, deeper: bool) -> Tensor | None:
         return taps.linear_back(self.tape, self.weight, self.bias, self.x.read(), g, deeper)
 
 
@@ -132,20 +132,20 @@ class Convolution:
     weight: Part
     bias: Part | None
     geometry: tuple[Any, ...]
-    kept: tuple[Saved, Tensor] = field(init=False)
+    saved_pair: tuple[Saved, Tensor] = field(init=False)
     """The input and the kernel."""
-    fresh = back_fresh = True
+    owns_output = owns_gradient = True
 
-    def forward(self, x: Tensor, fresh: bool) -> Tensor:
+    def forward(self, x: Tensor, is_ours: bool) -> Tensor:
         if x.dim() != 4:
             raise Uncovered("a convolution's input has no axis of examples")
         self.tape.expect(x)
         out, x, kernel = taps.convolve(x, self.weight, self.bias, *self.geometry)
-        self.kept = Saved(x), kernel
+        self.saved_pair = Saved(x), kernel
         return out
 
-    def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:
-        x, kernel = self.kept[0].read(), self.kept[1]
+    def backward(self, g: Tensor, is_ours: bool, deeper: bool) -> Tensor | None:
+        x, kernel = self.saved_pair[0].read(), self.saved_pair[1]
         return taps.convolve_back(self.tape, self.weight, self.bias, g, deeper, x, kernel, *self.geometry)
 
 
@@ -157,16 +157,16 @@ class Inplace:
     value: Callable[..., Tensor]
     slope: Callable[..., Tensor]
     """From the gradient and the result; `grad_input` is where it goes."""
-    out: Saved = field(init=False)
-    fresh = back_fresh = False
+    output: Saved = field(init=False)
+    owns_output = owns_gradient = False
 
-    def forward(self, x: Tensor, fresh: bool) -> Tensor:
-        out = self.value(x, out=x if fresh else None)
-        self.out = Saved(out)
+    def forward(self, x: Tensor, is_ours: bool) -> Tensor:
+        out = self.value(x, out=x if is_ours else None)
+        self.output = Saved(out)
         return out
 
-    def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:
-        return self.slope(g, self.out.read(), grad_input=g if fresh else torch.empty_like(g))
+    def backward(self, g: Tensor, is_ours: bool, deeper: bool) -> Tensor | None:
+        return self.slope(g, self.output.read(), grad_input=g if is_ours else torch.empty_like(g))
 
 
 @dataclass
@@ -176,15 +176,15 @@ class Pool:
     settings: tuple[Any, ...]
     x: Saved = field(init=False)
     places: Tensor = field(init=False)
-    fresh = back_fresh = True
+    owns_output = owns_gradient = True
 
-    def forward(self, x: Tensor, fresh: bool) -> Tensor:
+    def forward(self, x: Tensor, is_ours: bool) -> Tensor:
         out: Tensor
         out, self.places = torch.ops.aten.max_pool2d_with_indices(x, *self.settings)
         self.x = Saved(x)
         return out
 
-    def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:
+    def backward(self, g: Tensor, is_ours: bool, deeper: bool) -> Tensor | None:
         x = self.x.read()
         gx: Tensor = torch.ops.aten.max_pool2d_with_indices_backward(g, x, *self.settings, self.places)
         return gx
@@ -195,13 +195,13 @@ class Flatten:
     start: int
     end: int
     shape: torch.Size = field(init=False)
-    fresh = back_fresh = False
+    owns_output = owns_gradient = False
 
-    def forward(self, x: Tensor, fresh: bool) -> Tensor:
+    def forward(self, x: Tensor, is_ours: bool) -> Tensor:
         self.shape = x.shape
         return x.flatten(self.start, self.end)
 
-    def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:
+    def backward(self, g: Tensor, is_ours: bool, deeper: bool) -> Tensor | None:
         return g.reshape(self.shape)
 
 
@@ -211,35 +211,35 @@ class Plain:
 
     module: nn.Module
     x: Tensor = field(init=False)
-    out: Tensor = field(init=False)
-    fresh = back_fresh = False
+    output: Tensor = field(init=False)
+    owns_output = owns_gradient = False
 
-    def forward(self, x: Tensor, fresh: bool) -> Tensor:
+    def forward(self, x: Tensor, is_ours: bool) -> Tensor:
         self.x = x.detach()
-        with torch.enable_grad(), guarded():
-            self.out = self.module(self.x.requires_grad_(x.is_floating_point()))
-        if self.out.requires_grad:
-            refuse_own_backward(self.out)
-        return self.out.detach()
+        with torch.enable_grad(), model_guard():
+            self.output = self.module(self.x.requires_grad_(x.is_floating_point()))
+        if self.output.requires_grad:
+            refuse_own_backward(self.output)
+        return self.output.detach()
 
-    def back(self, g: Tensor, fresh: bool, deeper: bool) -> Tensor | None:
-        if not self.out.requires_grad:
+    def backward(self, g: Tensor, is_ours: bool, deeper: bool) -> Tensor | None:
+        if not self.output.requires_grad:
             return None
-        gradient: Tensor | None = torch.autograd.grad(self.out, self.x, g, allow_unused=True)[0]
+        gradient: Tensor | None = torch.autograd.grad(self.output, self.x, g, allow_unused=True)[0]
         return gradient
 
 
-def _relu(g: Tensor, out: Tensor, grad_input: Tensor) -> Tensor:
-    back: Tensor = torch.ops.aten.threshold_backward.grad_input(g, out, 0, grad_input=grad_input)
+def _relu(g: Tensor, output: Tensor, grad_input: Tensor) -> Tensor:
+    back: Tensor = torch.ops.aten.threshold_backward.grad_input(g, output, 0, grad_input=grad_input)
     return back
 
 
-def _clamped(x: Tensor, out: Tensor | None) -> Tensor:
+def _clamp(x: Tensor, out: Tensor | None) -> Tensor:
     return torch.clamp_min(x, 0, out=out)
 
 
 INPLACE: dict[type[nn.Module], Callable[[], Link]] = {
-    nn.ReLU: lambda: Inplace(_clamped, _relu),
+    nn.ReLU: lambda: Inplace(_clamp, _relu),
     nn.Tanh: lambda: Inplace(torch.tanh, torch.ops.aten.tanh_backward.grad_input),
     nn.Sigmoid: lambda: Inplace(torch.sigmoid, torch.ops.aten.sigmoid_backward.grad_input),
 }

@@ -26,13 +26,13 @@ class Cover(TorchFunctionMode):
     """While it is entered, covered calls go through taps that write on `tape`."""
 
     def __init__(
-        self, tape: Tape, handlers: Mapping[Any, Callable[..., Any]], fixed: Iterable[Tensor] = ()
+        self, tape: Tape, handlers: Mapping[Any, Callable[..., Any]], constants: Iterable[Tensor] = ()
     ) -> None:
         super().__init__()
         self.tape, self.handlers = tape, handlers
-        self.fixed = {id(value) for value in fixed}
+        self.constants = {id(value) for value in constants}
         """Tensors of the model that are not trained: as many rows as there are examples are no examples."""
-        self.shuffled = False
+        self.is_shuffled = False
         """Whether as many positions as there are examples were picked, in another order than theirs."""
         self.anchor = torch.zeros((), requires_grad=True)
         self.owners = WeakIdKeyDictionary()
@@ -40,9 +40,9 @@ class Cover(TorchFunctionMode):
         the other (`owners`)."""
         self.pieces = WeakIdKeyDictionary()
         """Matrices of a stack that is a parameter."""
-        self.turned = WeakIdKeyDictionary()
+        self.transposes = WeakIdKeyDictionary()
         """Stacks of matrices, each transposed: the parameter of each."""
-        self.normed = WeakIdKeyDictionary()
+        self.weight_norms = WeakIdKeyDictionary()
         """Weights that `weight_norm` made: direction, length and axis of each."""
 
     def __torch_function__(
@@ -85,16 +85,16 @@ class Cover(TorchFunctionMode):
         each = len(x) // self.tape.examples
         return torch.arange(self.tape.examples, device=x.device).repeat_interleave(each)
 
-    def follow(self, x: Tensor, out: Tensor) -> None:
+    def follow(self, x: Tensor, output: Tensor) -> None:
         """What is computed from positions in one stretch for each example has them too."""
         if len(self.owners) and x in self.owners:
-            self.owners[out] = None
+            self.owners[output] = None
 
     def expect(self, x: Tensor) -> None:
         """Rows along the first axis, or the positions of rows one after the other."""
         if x not in self.owners:
             # After rows were put into another order their place no longer says whose they are.
-            if self.shuffled and x.dim() == 2:
+            if self.is_shuffled and x.dim() == 2:
                 raise Reordered
             self.tape.expect(x)
         elif self.owner(x) is not None:
@@ -138,8 +138,8 @@ def _convolution(
         raise Uncovered("a convolution's input has no axis of examples")
     cover.tape.expect(input)
     axes = weight.dim() - 2
-    steps, spaces = _each(stride, axes), _each(dilation, axes)
-    input, edges = _padded(input, weight.shape[2:], padding, spaces)
+    steps, spaces = _per_axis(stride, axes), _per_axis(dilation, axes)
+    input, edges = _pad(input, weight.shape[2:], padding, spaces)
     part = cover.tape.part(weight, last=True)
     if axes > 1:
         return taps.tapped(
@@ -163,13 +163,13 @@ def _convolution(
     return wide.squeeze(2)
 
 
-def _each(value: int | Sequence[int], axes: int) -> tuple[int, ...]:
+def _per_axis(value: int | Sequence[int], axes: int) -> tuple[int, ...]:
     """A setting per axis."""
     settings = (value,) if isinstance(value, int) else tuple(value)
     return settings * axes if len(settings) == 1 else settings
 
 
-def _padded(
+def _pad(
     x: Tensor, kernel: Sequence[int], padding: int | str | Sequence[int], dilation: Sequence[int]
 ) -> tuple[Tensor, tuple[int, ...]]:
     """Input and symmetric padding; "same" puts the odd one at the end, as PyTorch does."""
@@ -178,7 +178,7 @@ def _padded(
         if any(w % 2 for w in margins):
             x = F.pad(x, [p for w in reversed(margins) for p in (0, w % 2)])
         return x, tuple(w // 2 for w in margins)
-    return x, (0,) * len(kernel) if isinstance(padding, str) else _each(padding, len(kernel))
+    return x, (0,) * len(kernel) if isinstance(padding, str) else _per_axis(padding, len(kernel))
 
 
 def embedding(

@@ -17,7 +17,7 @@ from deniable.learn.clip.closed_forms.owners import carry, picked_linear
 from deniable.learn.clip.closed_forms.tape import Uncovered
 
 
-def _held(cover: Cover, func: Callable[..., Tensor], x: Tensor, *rest: Any, **options: Any) -> Any:
+def _hold(cover: Cover, func: Callable[..., Tensor], x: Tensor, *rest: Any, **options: Any) -> Any:
     """A function of the examples and of parameters that has no closed form: its own
     gradients are held, one for each example."""
     names = [place for place, value in enumerate(rest) if cover.tape.tracks(value)]
@@ -67,7 +67,7 @@ def _einsum(cover: Cover, func: Callable[..., Tensor], equation: Any, *operands:
     def product(rows: Tensor, value: Tensor) -> Tensor:
         return func(equation, value, rows) if turn else func(equation, rows, value)
 
-    return _held(cover, product, x, weight)
+    return _hold(cover, product, x, weight)
 
 
 def _refuse_sums(cover: Cover, equation: Any, operands: Any) -> None:
@@ -115,7 +115,7 @@ def _weight_norm(
     their gradients show."""
     weight = func(direction, length, axis)
     if cover.tape.tracks(direction, length):
-        cover.normed[weight] = (direction, length, axis)
+        cover.weight_norms[weight] = (direction, length, axis)
     return weight
 
 
@@ -125,19 +125,19 @@ def _of_weight(
     """A linear layer or a convolution; where `weight_norm` made its weight, as a function of what it is made
     of."""
     if func is F.linear and (weight in cover.pieces or cover.owner(input) is not None):
-        return _of_picked(cover, func, input, weight, *rest, **options)
-    if weight not in cover.normed:
+        return _linear_at_picks(cover, func, input, weight, *rest, **options)
+    if weight not in cover.weight_norms:
         return LAYERS[func](cover, func, input, weight, *rest, **options)
-    direction, length, axis = cover.normed[weight]
+    direction, length, axis = cover.weight_norms[weight]
 
-    def layer(rows: Tensor, v: Tensor, g: Tensor, *own: Any, **given: Any) -> Tensor:
+    def layer(rows: Tensor, v: Tensor, g: Tensor, *values: Any, **settings: Any) -> Tensor:
         others = [i for i in range(v.dim()) if i != axis] if axis >= 0 else list(range(v.dim()))
-        return func(rows, v * (g / v.square().sum(others, keepdim=True).sqrt()), *own, **given)
+        return func(rows, v * (g / v.square().sum(others, keepdim=True).sqrt()), *values, **settings)
 
-    return _held(cover, layer, input, direction, length, *rest, **options)
+    return _hold(cover, layer, input, direction, length, *rest, **options)
 
 
-def _of_picked(
+def _linear_at_picks(
     cover: Cover, func: Callable[..., Tensor], input: Tensor, weight: Tensor, bias: Tensor | None = None
 ) -> Tensor:
     """An expert's matrix, or positions that an index picked."""
@@ -157,11 +157,11 @@ LAYERS = {func: COVERED[func] for func in (F.linear, F.conv1d, F.conv2d, F.conv3
 HANDLERS: dict[Any, Callable[..., Any]] = {
     **dict.fromkeys(LAYERS, _of_weight),
     torch._weight_norm: _weight_norm,
-    F.conv_transpose1d: _held,
-    F.conv_transpose2d: _held,
-    F.conv_transpose3d: _held,
-    F.prelu: _held,
-    torch.prelu: _held,
+    F.conv_transpose1d: _hold,
+    F.conv_transpose2d: _hold,
+    F.conv_transpose3d: _hold,
+    F.prelu: _hold,
+    torch.prelu: _hold,
     F.embedding_bag: _bag,
     torch.einsum: _einsum,
 }

@@ -28,7 +28,7 @@ def owner_of(cover: Cover, x: Any) -> Tensor | None:
         return None
     if x in cover.owners:
         return cover.every_owner(x)
-    if x.shape[0] != cover.tape.rows or cover.tape.tracks(x) or id(x) in cover.fixed:
+    if x.shape[0] != cover.tape.rows or cover.tape.tracks(x) or id(x) in cover.constants:
         return None
     is_weight = x.grad_fn is not None and bool(sources(cover.tape, x))
     return None if is_weight else cover.every_owner(x)
@@ -65,13 +65,13 @@ def refuse_pick(cover: Cover, x: Any, index: Any) -> None:
         raise Reordered
 
 
-def refuse_place(cover: Cover, into: Any, index: Any, value: Any) -> None:
+def refuse_place(cover: Cover, target: Any, index: Any, value: Any) -> None:
     """Raise if rows are placed where those of another example belong."""
     owner = owner_of(cover, value)
     if owner is None or not isinstance(index, Tensor):
         return
     at = _places(index)
-    each, rest = divmod(len(into), cover.tape.examples)
+    each, rest = divmod(len(target), cover.tape.examples)
     if rest or not each or len(at) != len(owner):
         raise Reordered
     if not bool((at // each == owner[:, None]).all()):
@@ -100,18 +100,18 @@ def _has_examples(cover: Cover, x: Any) -> bool:
     """Whether the first axis may be that of the examples."""
     if not isinstance(x, Tensor) or not x.dim() or x.shape[0] != cover.tape.rows:
         return False
-    return not cover.tape.tracks(x) and id(x) not in cover.fixed
+    return not cover.tape.tracks(x) and id(x) not in cover.constants
 
 
 def _sort(
-    cover: Cover, func: Callable[..., Any], input: Tensor, *args: Any, dim: Any = None, **named: Any
+    cover: Cover, func: Callable[..., Any], input: Tensor, *args: Any, dim: Any = None, **options: Any
 ) -> Any:
     """Examples by what they are: `dim` is the first number that is no truth value, after k where there is
     one."""
     axis = dim if dim is not None else _axis_of(func, args)
     if _has_examples(cover, input) and axis % input.dim() == 0:
         raise Reordered
-    return func(input, *args, **named) if dim is None else func(input, *args, dim=dim, **named)
+    return func(input, *args, **options) if dim is None else func(input, *args, dim=dim, **options)
 
 
 def _axis_of(func: Callable[..., Any], args: tuple[Any, ...]) -> int:
@@ -120,21 +120,21 @@ def _axis_of(func: Callable[..., Any], args: tuple[Any, ...]) -> int:
     return numbers[0] if numbers else -1
 
 
-def _compare(cover: Cover, func: Callable[..., Any], input: Tensor, *args: Any, **named: Any) -> Any:
+def _compare(cover: Cover, func: Callable[..., Any], input: Tensor, *args: Any, **options: Any) -> Any:
     """Which values there are, and how many of each."""
     if _has_examples(cover, input):
         raise Reordered
-    return func(input, *args, **named)
+    return func(input, *args, **options)
 
 
-def _batched_product(cover: Cover, func: Callable[..., Any], *args: Any, **named: Any) -> Any:
+def _batched_product(cover: Cover, func: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """Products of stacks of matrices: as many rows of the last as there are examples, but not as many
     matrices, may be the examples, which are added up."""
     last = args[-1]
     rows = cover.tape.rows
     if isinstance(last, Tensor) and last.dim() == 3 and last.shape[1] == rows != last.shape[0]:
         raise Reordered
-    return func(*args, **named)
+    return func(*args, **options)
 
 
 def _take(cover: Cover, func: Callable[..., Any], input: Tensor, indices: Tensor, dim: Any = None) -> Any:
@@ -143,7 +143,7 @@ def _take(cover: Cover, func: Callable[..., Any], input: Tensor, indices: Tensor
     return func(input, indices, dim)
 
 
-def _put(
+def _place(
     cover: Cover, func: Callable[..., Any], input: Tensor, dim: int, index: Tensor, *values: Any, **rest: Any
 ) -> Any:
     """Rows to the places that an index names."""
@@ -164,10 +164,10 @@ def _index_put(
     indices: Any,
     values: Tensor,
     *rest: Any,
-    **named: Any,
+    **options: Any,
 ) -> Any:
     refuse_place(cover, input, leading(tuple(indices)), values)
-    return func(input, indices, values, *rest, **named)
+    return func(input, indices, values, *rest, **options)
 
 
 BY_RANK = (torch.topk, torch.Tensor.topk, torch.kthvalue, torch.Tensor.kthvalue)
@@ -196,7 +196,7 @@ HANDLERS: dict[Any, Callable[..., Any]] = {
             torch.scatter, torch.Tensor.scatter, torch.Tensor.scatter_,
             torch.scatter_add, torch.Tensor.scatter_add, torch.Tensor.scatter_add_,
         ),
-        _put,
+        _place,
     ),
     torch.Tensor.__setitem__: _set,
     **dict.fromkeys((torch.index_put, torch.Tensor.index_put, torch.Tensor.index_put_), _index_put),

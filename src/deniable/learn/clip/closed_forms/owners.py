@@ -21,26 +21,26 @@ from deniable.learn.clip.closed_forms.cover import HANDLERS as COVERED
 from deniable.learn.clip.closed_forms.cover import Cover
 from deniable.learn.clip.closed_forms.tape import ParameterKey, Part, Reordered, Tape, Uncovered
 from deniable.learn.clip.closed_forms.terms import GradientRows, outer
-from deniable.learn.clip.rounding import widened
+from deniable.learn.clip.rounding import widen
 
 
 class Picked(torch.autograd.Function):
-    """x Wᵀ at positions whose examples `owner` names; x W where `turned`."""
+    """x Wᵀ at positions whose examples `owner` names; x W where `flip`."""
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, anchor: Tensor, tape: Tape, owner: Tensor, weight: Part, turned: bool
+        ctx: Any, x: Tensor, anchor: Tensor, tape: Tape, owner: Tensor, weight: Part, flip: bool
     ) -> Tensor:
         ctx.save_for_backward(x)
-        ctx.tape, ctx.owner, ctx.weight, ctx.turned = tape, owner, weight, turned
-        return x @ (weight.value if turned else weight.value.mT)
+        ctx.tape, ctx.owner, ctx.weight, ctx.turned = tape, owner, weight, flip
+        return x @ (weight.value if flip else weight.value.mT)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (x,), (g,), tape, weight = ctx.saved_tensors, grads, ctx.tape, ctx.weight
         if weight.trained and len(x):
-            slopes, inputs = by_owner(tape, widened(g), ctx.owner), by_owner(tape, widened(x), ctx.owner)
+            slopes, inputs = by_owner(tape, widen(g), ctx.owner), by_owner(tape, widen(x), ctx.owner)
             sides = (inputs, slopes) if ctx.turned else (slopes, inputs)
             tape.write(weight, outer(*sides, tape.room))
         gx = g @ (weight.value.mT if ctx.turned else weight.value) if ctx.needs_input_grad[0] else None
@@ -59,7 +59,7 @@ class Shifted(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (g,), tape = grads, ctx.tape
-        slope = widened(g)
+        slope = widen(g)
         rows = slope.new_zeros(tape.examples, slope.shape[1]).index_add_(0, ctx.owner, slope)
         tape.write(ctx.bias, GradientRows(rows))
         return g, None, None, None, None
@@ -76,11 +76,11 @@ def by_owner(tape: Tape, x: Tensor, owner: Tensor) -> Tensor:
     return out
 
 
-def picked_linear(cover: Cover, x: Tensor, weight: Part, bias: Part | None, turned: bool = False) -> Tensor:
+def picked_linear(cover: Cover, x: Tensor, weight: Part, bias: Part | None, flip: bool = False) -> Tensor:
     """A linear layer at positions that an index picked."""
     owner = cover.owner(x)
     assert owner is not None
-    out = taps.tapped(Picked, x, cover.anchor, cover.tape, owner, weight, turned)
+    out = taps.tapped(Picked, x, cover.anchor, cover.tape, owner, weight, flip)
     if bias is not None:
         out = (
             taps.tapped(Shifted, out, cover.anchor, cover.tape, owner, bias)
@@ -98,7 +98,7 @@ def _item(cover: Cover, func: Callable[..., Any], x: Tensor, index: Any) -> Any:
     """Positions that an index picks; one expert's matrix of a stack."""
     out = func(x, index)
     if cover.tape.tracks(x):
-        place = _whole(index)
+        place = _to_place(index)
         if place is not None and x.dim() == 3:
             key = ParameterKey(cover.tape.names[id(x)], place, place + 1, single=True)
             cover.pieces[out] = Part(out.detach(), key)
@@ -106,28 +106,28 @@ def _item(cover: Cover, func: Callable[..., Any], x: Tensor, index: Any) -> Any:
         owner = cover.every_owner(x)[index]
         cover.owners[out] = owner
         if cover.tape.rows in (len(x), len(out)) and not order.is_natural(cover, owner):
-            cover.shuffled = True  # what is computed from these may look like the examples in their order
+            cover.is_shuffled = True  # what is computed from these may look like the examples in their order
     else:
         order.refuse_pick(cover, x, index)
     return out
 
 
-def _whole(index: Any) -> int | None:
+def _to_place(index: Any) -> int | None:
     """A place from 0, if the index is one number."""
     if isinstance(index, Tensor) and index.dim() == 0 and not index.is_floating_point():
         index = None if index.dtype is torch.bool else int(index)
     return index if isinstance(index, int) and not isinstance(index, bool) and index >= 0 else None
 
 
-def _transpose(cover: Cover, func: Callable[..., Any], x: Tensor, *axes: Any, **named: Any) -> Any:
+def _transpose(cover: Cover, func: Callable[..., Any], x: Tensor, *axes: Any, **options: Any) -> Any:
     """Of a stack of matrices, each turned."""
-    out = func(x, *axes, **named)
-    if cover.tape.tracks(x) and x.dim() == 3 and {axis % 3 for axis in (*axes, *named.values())} == {1, 2}:
-        cover.turned[out] = x
+    out = func(x, *axes, **options)
+    if cover.tape.tracks(x) and x.dim() == 3 and {axis % 3 for axis in (*axes, *options.values())} == {1, 2}:
+        cover.transposes[out] = x
     return out
 
 
-def _grouped(
+def _group_products(
     cover: Cover,
     func: Callable[..., Any],
     x: Tensor,
@@ -138,7 +138,7 @@ def _grouped(
     out_dtype: torch.dtype | None = None,
 ) -> Any:
     """Products of stretches of positions with one matrix each of a stack, which end at `offs`."""
-    inner = cover.turned.get(stack, stack)  # type: ignore[no-untyped-call]
+    inner = cover.transposes.get(stack, stack)  # type: ignore[no-untyped-call]
     if not cover.tape.tracks(inner):
         out = func(x, stack, offs=offs, bias=bias, out_dtype=out_dtype)
         carry(cover, out, (x,))
@@ -157,15 +157,15 @@ def _grouped(
     return out
 
 
-def _alike(cover: Cover, func: Callable[..., Any], *args: Any, **named: Any) -> Any:
+def _row_by_row(cover: Cover, func: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """A function of each row alone."""
-    out = func(*args, **named)
+    out = func(*args, **options)
     if len(cover.owners):
         carry(cover, out, args)
     return out
 
 
-def carry(cover: Cover, out: Any, inputs: Iterable[Any]) -> None:
+def carry(cover: Cover, output: Any, inputs: Iterable[Any]) -> None:
     """What is computed row by row from positions has their owners, if the inputs agree on them."""
     positions = [x for x in inputs if isinstance(x, Tensor) and x in cover.owners]
     if not positions:
@@ -173,7 +173,7 @@ def carry(cover: Cover, out: Any, inputs: Iterable[Any]) -> None:
     owner = cover.owner(positions[0])
     if any(cover.owner(other) is not owner for other in positions[1:]):
         return
-    for part in out if isinstance(out, tuple | list) else [out]:
+    for part in output if isinstance(output, tuple | list) else [output]:
         if isinstance(part, Tensor) and part.dim() > 1 and len(part) == len(positions[0]):
             cover.owners[part] = owner
 
@@ -187,10 +187,10 @@ ALIKE = (
 )  # fmt: skip
 
 
-def _chunk(cover: Cover, func: Callable[..., Any], x: Tensor, *rest: Any, **named: Any) -> Any:
+def _chunk(cover: Cover, func: Callable[..., Any], x: Tensor, *rest: Any, **options: Any) -> Any:
     """Along another axis than that of the positions."""
-    out = func(x, *rest, **named)
-    axis = named.get("dim", rest[1] if len(rest) > 1 else 0)
+    out = func(x, *rest, **options)
+    axis = options.get("dim", rest[1] if len(rest) > 1 else 0)
     if len(cover.owners) and axis % x.dim() > 0:
         carry(cover, out, (x,))
     return out
@@ -217,7 +217,7 @@ def _cat(cover: Cover, func: Callable[..., Any], parts: Any, dim: int = 0, **opt
 
 
 HANDLERS: dict[Any, Callable[..., Any]] = {
-    **dict.fromkeys(ALIKE, _alike),
+    **dict.fromkeys(ALIKE, _row_by_row),
     **dict.fromkeys((torch.Tensor.view, torch.Tensor.reshape, torch.reshape), _view),
     torch.cat: _cat,
     torch.Tensor.__getitem__: _item,
@@ -226,5 +226,5 @@ HANDLERS: dict[Any, Callable[..., Any]] = {
     torch.Tensor.chunk: _chunk,
     torch.chunk: _chunk,
     torch.Tensor.split: _chunk,
-    torch._grouped_mm: _grouped,
+    torch._grouped_mm: _group_products,
 }

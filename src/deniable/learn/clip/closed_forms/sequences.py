@@ -65,7 +65,7 @@ def layer(step: Step) -> Callable[..., Any]:
             for way in range(ways):
                 index = level * ways + way
                 weights = [*params[each * index : each * (index + 1)], None, None][:4]
-                out, end = unrolled(
+                out, end = unroll(
                     cover, step, x, tuple(s[index] for s in states), weights, backwards=way == 1
                 )
                 outputs.append(out)
@@ -79,7 +79,7 @@ def layer(step: Step) -> Callable[..., Any]:
     return run
 
 
-def unrolled(
+def unroll(
     cover: Cover, step: Step, x: Tensor, state: State, weights: Sequence[Tensor | None], *, backwards: bool
 ) -> tuple[Tensor, State]:
     """One layer in one direction over x (n, T, d): all hidden states (n, T, h) and the last state."""
@@ -158,7 +158,7 @@ def attention(
         )
     separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
     inputs = [x.transpose(0, 1) for x in (query, key, value)]
-    q, k, v = _projected(cover, inputs, query is key is value, in_proj_weight, in_proj_bias, separate)
+    q, k, v = _project(cover, inputs, query is key is value, in_proj_weight, in_proj_bias, separate)
     q, k, v = (torch.unflatten(x, -1, (num_heads, -1)).transpose(1, 2) for x in (q, k, v))
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     if attn_mask is not None:
@@ -173,17 +173,17 @@ def attention(
     return out, shares.mean(1) if average_attn_weights else shares
 
 
-def _projected(
+def _project(
     cover: Cover,
     inputs: Sequence[Tensor],
-    same: bool,
+    is_same: bool,
     weight: Tensor | None,
     bias: Tensor | None,
     separate: Sequence[Tensor | None] | None,
 ) -> Sequence[Tensor]:
     """Queries, keys and values; one packed matrix is used whole where the three inputs
     are one, else by thirds."""
-    if separate is None and same:
+    if separate is None and is_same:
         return cover.linear(inputs[0], _part(cover, weight), cover.optional(bias)).chunk(3, -1)
     matrices = [_part(cover, w) for w in separate] if separate else _thirds(_part(cover, weight))
     biases = _thirds(cover.tape.part(bias)) if bias is not None else [None] * 3

@@ -18,7 +18,7 @@ from deniable.learn.clip.closed_forms import taps
 from deniable.learn.clip.closed_forms.cover import Cover
 from deniable.learn.clip.closed_forms.tape import ParameterKey, Part, Tape
 from deniable.learn.clip.closed_forms.terms import GradientRows
-from deniable.learn.clip.rounding import widened
+from deniable.learn.clip.rounding import widen
 
 STEPS = 64
 """Nodes of a graph that are looked at: a longer one is that of an example, or is not worth its while."""
@@ -49,10 +49,10 @@ class Spread(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, anchor: Tensor, tape: Tape, shared: list[Tensor], names: list[str], dims: int
+        ctx: Any, anchor: Tensor, tape: Tape, source: list[Tensor], names: list[str], dims: int
     ) -> Tensor:
-        ctx.tape, ctx.shared, ctx.names = tape, shared[0], names
-        value = shared[0].detach()
+        ctx.tape, ctx.shared, ctx.names = tape, source[0], names
+        value = source[0].detach()
         full = value.reshape(*[1] * (dims - value.dim()), *value.shape)
         return full.expand(tape.rows, *full.shape[1:])
 
@@ -68,7 +68,7 @@ class Spread(torch.autograd.Function):
             )
         for name, gradients in zip(names, rows, strict=True):
             part = Part(tape.parameters[name].detach(), ParameterKey(name))
-            tape.write(part, GradientRows(widened(gradients).reshape(tape.examples, -1)))
+            tape.write(part, GradientRows(widen(gradients).reshape(tape.examples, -1)))
         return None, None, None, None, None
 
 
@@ -78,17 +78,17 @@ def fits(tape: Tape, x: Any, p: Tensor) -> bool:
     return x.dim() > 1 and is_shared and x.shape[0] == tape.rows
 
 
-def spread_out(cover: Cover, p: Any, *others: Any) -> Any:
+def spread_out(cover: Cover, p: Any, *partners: Any) -> Any:
     """p, spread over the rows of one of the others if it is computed from parameters alone; else p itself."""
     if not isinstance(p, Tensor) or p.grad_fn is None:
         return p
-    for x in others:
+    for x in partners:
         if isinstance(x, Tensor) and fits(cover.tape, x, p) and (names := sources(cover.tape, p)):
             return taps.tapped(Spread, cover.anchor, cover.tape, [p], names, x.dim())
     return p
 
 
-def _where(
+def _choose(
     cover: Cover,
     func: Callable[..., Any],
     condition: Tensor,
@@ -105,13 +105,13 @@ def _where(
 
 def _attention(
     cover: Cover, func: Callable[..., Any], query: Tensor, key: Tensor, value: Tensor, attn_mask: Any = None,
-    *rest: Any, **named: Any,
+    *rest: Any, **options: Any,
 ) -> Any:  # fmt: skip
     """Scores of all examples with one bias."""
-    return func(query, key, value, spread_out(cover, attn_mask, query), *rest, **named)
+    return func(query, key, value, spread_out(cover, attn_mask, query), *rest, **options)
 
 
 HANDLERS: dict[Any, Callable[..., Any]] = {
-    torch.where: _where,
+    torch.where: _choose,
     F.scaled_dot_product_attention: _attention,
 }

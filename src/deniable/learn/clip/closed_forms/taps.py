@@ -27,7 +27,7 @@ from deniable.learn.clip.closed_forms.terms import (
     is_product_cheaper,
     outer,
 )
-from deniable.learn.clip.rounding import row_squares, widened
+from deniable.learn.clip.rounding import row_squares, widen
 from deniable.learn.clip.workspace import Workspace
 
 CACHED = 2**18
@@ -62,16 +62,16 @@ def linear_back(
     tape: Tape, weight: Part, bias: Part | None, x: Tensor, g: Tensor, deeper: bool
 ) -> Tensor | None:
     """Write what the weights' gradients are made of; the gradient of x if it is needed."""
-    slope = widened(g)
+    slope = widen(g)
     if g.dim() == 2 and tape.multiplicity == 1 and len(g) == tape.examples:
         squares = row_squares(slope)  # the weight and the bias share a factor; it is measured once
-        tape.write(weight, Single(slope, widened(x), squares))
+        tape.write(weight, Single(slope, widen(x), squares))
         if bias is not None:
             tape.write(bias, GradientRows(slope, squares))
     else:
         slopes = tape.fold(slope)
         if weight.trained:
-            tape.write(weight, outer(slopes, tape.fold(widened(x)), tape.room))
+            tape.write(weight, outer(slopes, tape.fold(widen(x)), tape.room))
         if bias is not None:
             tape.write(bias, GradientRows(summed(slopes)))
     if not deeper:
@@ -96,9 +96,9 @@ class Product(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (x,), (g,), tape = ctx.saved_tensors, grads, ctx.tape
-        slopes = tape.fold(widened(g))
+        slopes = tape.fold(widen(g))
         if ctx.weight.trained:
-            tape.write(ctx.weight, outer(tape.fold(widened(x)), slopes, tape.room))
+            tape.write(ctx.weight, outer(tape.fold(widen(x)), slopes, tape.room))
         if ctx.bias is not None and ctx.bias.trained:
             tape.write(ctx.bias, GradientRows(summed(slopes)))
         return (g @ ctx.weight.value.mT if ctx.needs_input_grad[0] else None), None, None, None, None
@@ -168,9 +168,9 @@ def convolve_back(
     groups: int,
 ) -> Tensor | None:
     """Write what the weights' gradients are made of; the gradient of x if it is needed."""
-    flat = widened(g).movedim(1, -1).flatten(1, -2)
+    flat = widen(g).movedim(1, -1).flatten(1, -2)
     if weight.trained:
-        patches = windows(widened(x), kernel.shape[2:], g.shape[2:], stride, padding, dilation)
+        patches = windows(widen(x), kernel.shape[2:], g.shape[2:], stride, padding, dilation)
         tape.write(weight, convolved(tape.fold(flat), patches, groups, tape.room))
     if bias is not None:
         tape.write(bias, GradientRows(summed(tape.fold(flat))))
@@ -197,7 +197,7 @@ class Table(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, ...]:
         (ids,), (g,), tape = ctx.saved_tensors, grads, ctx.tape
         ids = ids.reshape(tape.examples, -1)
-        cols = tape.fold(widened(g))
+        cols = tape.fold(widen(g))
         if ctx.padding is not None:
             # PyTorch gives that row no gradient: counted in the norm, it would clip an example for nothing.
             cols = torch.where((ids == ctx.padding)[:, :, None], 0, cols)
@@ -222,9 +222,9 @@ class Affine(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (x,), (g,), tape = ctx.saved_tensors, grads, ctx.tape
-        slope = widened(g)
+        slope = widen(g)
         if ctx.weight is not None:
-            products = slope * widened(x)
+            products = slope * widen(x)
             tape.write(ctx.weight, GradientRows(spread(products, ctx.weight.value, tape.examples)))
         if ctx.bias is not None:
             tape.write(ctx.bias, GradientRows(spread(slope, ctx.bias.value, tape.examples)))
@@ -253,7 +253,7 @@ class Held(torch.autograd.Function):
         # By vmap over examples, not rows: views of one example share one gradient, which is clipped once.
         stacks = [torch.unflatten(each, 0, (tape.examples, tape.multiplicity)) for each in (x, g)]
         for part, each in zip(ctx.parts, vmap(of_example)(*stacks), strict=True):
-            tape.write(part, GradientRows(widened(each).reshape(tape.examples, -1)))
+            tape.write(part, GradientRows(widen(each).reshape(tape.examples, -1)))
         gx = vjp(lambda rows: call(rows, *values), x)[1](g)[0] if ctx.needs_input_grad[0] else None
         return gx, None, None, None, None
 
@@ -315,9 +315,9 @@ class LongShortTerm(torch.autograd.Function):
             do.copy_(torch.ops.aten.sigmoid_backward(dh * tanhs[t], o))
             dh, dc = slopes[t] @ ctx.across.value, dc * f
         slopes = slopes.transpose(0, 1).contiguous()
-        factor = ctx.tape.fold(widened(slopes))
+        factor = ctx.tape.fold(widen(slopes))
         if ctx.across.trained:
-            inputs = widened(past).transpose(0, 1)
+            inputs = widen(past).transpose(0, 1)
             ctx.tape.write(ctx.across, outer(factor, ctx.tape.fold(inputs), ctx.tape.room))
         if ctx.bias is not None:
             ctx.tape.write(ctx.bias, GradientRows(summed(factor)))

@@ -25,7 +25,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from deniable.learn.clip.rounding import LIMIT, bounded, row_squares, ulp
+from deniable.learn.clip.rounding import LIMIT, bound_squares, row_squares, ulp
 from deniable.learn.clip.workspace import Workspace
 
 HELD = 2**24
@@ -371,12 +371,12 @@ def _with_margin(squares: Tensor, lengths: Tensor, u: float, error: float) -> Te
     """
     upper = (squares.clamp_min(0) + (error + 2.0**-45) * lengths.square()).sqrt() + 2 * u * lengths
     finite = torch.isfinite(squares) & torch.isfinite(lengths)
-    return bounded(torch.where(finite, upper.square() * (1 + 2.0**-50), torch.inf))
+    return bound_squares(torch.where(finite, upper.square() * (1 + 2.0**-50), torch.inf))
 
 
 def _lengths(x: Tensor) -> Tensor:
     """Norms over the last of three axes, rounded up."""
-    return bounded(row_squares(x.flatten(0, 1))).sqrt().view(x.shape[:2])
+    return bound_squares(row_squares(x.flatten(0, 1))).sqrt().view(x.shape[:2])
 
 
 def _parts(x: Tensor, size: int) -> Iterator[Tensor]:

@@ -13,7 +13,7 @@ from deniable.errors import DeniableError, InvalidParameter
 from deniable.learn.clip.attributes import Attributes
 from deniable.learn.clip.batch import Batch
 from deniable.learn.clip.passes import Task
-from deniable.learn.nests import taken_apart, tensors
+from deniable.learn.nests import take_apart, tensors
 
 WIDE = (math.inf, 1e4, 30.0, 1.0)
 """The spread about 0 of the numbers that other rows of a batch are replaced by; inf stands for the widest
@@ -36,8 +36,8 @@ class Draw:
     of_example: bool = False
 
 
-def made_batch(task: Task, like: Batch, size: int, seed: int) -> tuple[Batch, Draw]:
-    """So many examples of the shapes and types of `like`, and how they were drawn: the
+def made_batch(task: Task, sample: Batch, size: int, seed: int) -> tuple[Batch, Draw]:
+    """So many examples of the shapes and types of `sample`, and how they were drawn: the
     first way that the model takes.
 
     A word is any that every table has, a class any that the last layer tells apart, or 0 or 1. One output
@@ -45,9 +45,9 @@ def made_batch(task: Task, like: Batch, size: int, seed: int) -> tuple[Batch, Dr
     Where words are no words, or lengths may not be 0, an example's own values are known to be right.
     """
     last: Exception | None = None
-    attributes = Attributes.of(task.model)
-    for draw in _draws(task, like):
-        batch = drawn(task, like, size, seed, draw)
+    attributes = Attributes.snapshot(task.model)
+    for draw in _draws(task, sample):
+        batch = draw_batch(task, sample, size, seed, draw)
         try:
             task.losses(batch)
         except DeniableError:
@@ -57,7 +57,7 @@ def made_batch(task: Task, like: Batch, size: int, seed: int) -> tuple[Batch, Dr
             attributes.restore()  # what it left behind would bear on the next rows
         else:
             return batch, draw
-    shapes = " and ".join(str((size * like.multiplicity, *part.shape[1:])) for part in tensors(like.rows))
+    shapes = " and ".join(str((size * sample.multiplicity, *part.shape[1:])) for part in tensors(sample.rows))
     raise InvalidParameter(
         f"The model or the criterion fails on generated rows of the shapes {shapes}: {last}. Nothing was "
         "trained. Check the shapes, types and the batch axis, which must come first; where whole numbers "
@@ -65,7 +65,7 @@ def made_batch(task: Task, like: Batch, size: int, seed: int) -> tuple[Batch, Dr
     ) from last
 
 
-def _draws(task: Task, like: Batch) -> Iterator[Draw]:
+def _draws(task: Task, sample: Batch) -> Iterator[Draw]:
     tables = [m.num_embeddings for m in task.model.modules() if isinstance(m, nn.Embedding | nn.EmbeddingBag)]
     words = min(tables, default=2)
     if (classes := _last_width(task.model)) > 2:
@@ -75,7 +75,7 @@ def _draws(task: Task, like: Batch) -> Iterator[Draw]:
     if words > 2:
         yield Draw(2, 2)
         yield Draw(2, 1)
-    if like.public:
+    if sample.public:
         yield Draw(2, 2, of_example=True)
 
 
@@ -90,54 +90,58 @@ def _last_width(model: nn.Module) -> int:
     return width
 
 
-def drawn(task: Task, like: Batch, size: int, seed: int, draw: Draw, wide: float | None = None) -> Batch:
-    """Inputs in [0, 1], or normal ones of the deviation `wide`; targets in [0, 1]."""
+def draw_batch(
+    task: Task, sample: Batch, size: int, seed: int, draw: Draw, deviation: float | None = None
+) -> Batch:
+    """Inputs in [0, 1], or normal ones of the deviation `deviation`; targets in [0, 1]."""
     random = torch.Generator().manual_seed(seed)
-    structure, parts = taken_apart(like.rows)
+    structure, parts = take_apart(sample.rows)
     targets = task.objective.targets(structure, len(parts))
 
-    def made(place: int, part: Tensor) -> Tensor:
-        shape = (size * like.multiplicity, *part.shape[1:])
+    def make_part(place: int, part: Tensor) -> Tensor:
+        shape = (size * sample.multiplicity, *part.shape[1:])
         if not part.is_floating_point():
             most = draw.classes if place in targets else draw.words
-            return _whole(part, shape, most, draw, random).to(part.device, part.dtype)
-        spread = None if place in targets else wide
+            return _draw_integers(part, shape, most, draw, random).to(part.device, part.dtype)
+        spread = None if place in targets else deviation
         if spread is None:
             return torch.rand(shape, generator=random, dtype=part.dtype).to(part.device)
         largest = torch.finfo(part.dtype).max
         numbers = torch.randn(shape, generator=random, dtype=part.dtype).mul_(spread)
         return numbers.nan_to_num_(0.0).clamp_(-largest, largest).to(part.device)
 
-    rows = structure.built([made(place, part) for place, part in enumerate(parts)])
-    return replace(like, rows=rows, weights=None)
+    rows = structure.build([make_part(place, part) for place, part in enumerate(parts)])
+    return replace(sample, rows=rows, weights=None)
 
 
-def _whole(part: Tensor, shape: tuple[int, ...], most: int, draw: Draw, random: torch.Generator) -> Tensor:
+def _draw_integers(
+    part: Tensor, shape: tuple[int, ...], limit: int, draw: Draw, random: torch.Generator
+) -> Tensor:
     if not (draw.of_example and part.numel()):
-        return torch.randint(0, most, shape, generator=random)
+        return torch.randint(0, limit, shape, generator=random)
     values = torch.tensor(sorted(set(part.flatten().cpu().tolist())))
     return values[torch.randint(0, len(values), shape, generator=random)]
 
 
-def odd_rows(task: Task, own: Batch, draw: Draw) -> Iterator[Batch]:
-    """Batches like `own` in which one part of all rows has a value that data may have and drawn numbers have
+def odd_rows(task: Task, base: Batch, draw: Draw) -> Iterator[Batch]:
+    """Batches like `base` in which one part of all rows has a value that data may have and drawn numbers have
     not: 0, 1, a mark for what is left out (-100), numbers far from all others; the same value in all rows;
     and several of these in turn. A word that no table has raises, and then says nothing."""
-    structure, parts = taken_apart(own.rows)
+    structure, parts = take_apart(base.rows)
     targets = task.objective.targets(structure, len(parts))
     for place, part in enumerate(parts):
         classes = draw.classes if place in targets else draw.words
-        for odd in _odd_parts(own, part, classes):
-            yield own.with_rows(structure.built([*parts[:place], odd, *parts[place + 1 :]]))
-    yield own.with_rows(structure.built([_repeated(own, part) for part in parts]))
+        for odd in _odd_parts(base, part, classes):
+            yield base.with_rows(structure.build([*parts[:place], odd, *parts[place + 1 :]]))
+    yield base.with_rows(structure.build([_repeat_first(base, part) for part in parts]))
 
 
-def _odd_parts(own: Batch, part: Tensor, classes: int) -> Iterator[Tensor]:
+def _odd_parts(base: Batch, part: Tensor, classes: int) -> Iterator[Tensor]:
     values = _odd_values(part.dtype, classes)
     yield from (torch.full_like(part, value) for value in values)
     in_turn = torch.tensor(values).to(part.dtype)[torch.arange(len(part)) % len(values)]
     yield in_turn.view(-1, *[1] * (part.dim() - 1)).expand(part.shape).clone().to(part.device)
-    yield _repeated(own, part)
+    yield _repeat_first(base, part)
 
 
 def _odd_values(kind: torch.dtype, classes: int) -> tuple[float, ...]:
@@ -149,31 +153,31 @@ def _odd_values(kind: torch.dtype, classes: int) -> tuple[float, ...]:
     return (0, 1, classes - 1, *((-1, LEFT_OUT) if is_signed else ()))
 
 
-def _repeated(own: Batch, part: Tensor) -> Tensor:
+def _repeat_first(base: Batch, part: Tensor) -> Tensor:
     """The first example in place of all."""
-    first = own.split(part)[:1]
-    return first.expand(own.examples, *first.shape[1:]).flatten(0, 1).clone()
+    first = base.split(part)[:1]
+    return first.expand(base.examples, *first.shape[1:]).flatten(0, 1).clone()
 
 
-def with_targets_of(task: Task, own: Batch, others: Batch) -> Batch:
-    """The rows of `others` with the targets of `own`."""
-    structure, parts = taken_apart(own.rows)
+def with_targets_of(task: Task, base: Batch, company: Batch) -> Batch:
+    """The rows of `company` with the targets of `base`."""
+    structure, parts = take_apart(base.rows)
     targets = task.objective.targets(structure, len(parts))
-    pairs = enumerate(zip(parts, taken_apart(others.rows)[1], strict=True))
-    return others.with_rows(
-        structure.built([here if place in targets else there for place, (here, there) in pairs])
+    pairs = enumerate(zip(parts, take_apart(company.rows)[1], strict=True))
+    return company.with_rows(
+        structure.build([here if place in targets else there for place, (here, there) in pairs])
     )
 
 
-def exchanged(own: Batch, others: Batch, picks: list[int]) -> Batch:
-    """The rows of `others`, but for the examples `picks`, which are those of `own`."""
+def exchange(base: Batch, company: Batch, picks: list[int]) -> Batch:
+    """The rows of `company`, but for the examples `picks`, which are those of `base`."""
 
-    def mixed(here: Tensor, there: Tensor) -> Tensor:
-        result = there.clone()
+    def mix(value: Tensor, guest: Tensor) -> Tensor:
+        result = guest.clone()
         for i in picks:
-            own.split(result)[i] = own.split(here)[i]
+            base.split(result)[i] = base.split(value)[i]
         return result
 
-    structure, parts = taken_apart(own.rows)
-    pairs = zip(parts, taken_apart(others.rows)[1], strict=True)
-    return own.with_rows(structure.built([mixed(here, there) for here, there in pairs]))
+    structure, parts = take_apart(base.rows)
+    pairs = zip(parts, take_apart(company.rows)[1], strict=True)
+    return base.with_rows(structure.build([mix(here, there) for here, there in pairs]))

@@ -35,13 +35,13 @@ from deniable.learn.clip.passes import Pass, Passed, Task, alone, chained, close
 from deniable.learn.clip.rounding import summing
 from deniable.learn.clip.trials.generated import (
     WIDE,
-    drawn,
-    exchanged,
+    draw_batch,
+    exchange,
     made_batch,
     odd_rows,
     with_targets_of,
 )
-from deniable.learn.nests import taken_apart
+from deniable.learn.nests import take_apart
 
 SIZES = (2, 3)
 LARGE = 33
@@ -74,48 +74,48 @@ class Found:
     """How a model is to be clipped, why not faster, and numbers held per example on the way."""
 
     run: Pass
-    why: str
-    held: int
-    made: Any = None
+    reason: str
+    memory: int
+    example: Any = None
     """The rows of a made-up example, which fill up a block."""
-    for_all: frozenset[str] = frozenset()
+    shared_tables: frozenset[str] = frozenset()
     """Tables that are looked up for all examples at once."""
 
 
-def probe(task: Task, like: Batch, most: int = LARGE) -> Found:
+def probe(task: Task, sample: Batch, limit: int = LARGE) -> Found:
     """The fastest exact way for batches like this one, of which only shapes and types are read. No trial is
-    on more than `most` examples at once, so that it needs no more memory than a step."""
-    with restored(task.model), forked(like), still(task.model):
+    on more than `limit` examples at once, so that it needs no more memory than a step."""
+    with model_backup(task.model), fork_generators(sample), no_dropout(task.model):
         # Before the first pass of all: a layer that sets itself up by its first batch (ActNorm) changes only
         # then.
         before = _digests(task.model)
-        batches = [[made_batch(task, like, size, seed)[0] for size in SIZES] for seed in range(DRAWS)]
+        batches = [[made_batch(task, sample, size, seed)[0] for size in SIZES] for seed in range(DRAWS)]
         _refuse_changes(task, before)
         _refuse_ungraded(task, batches[0][0])
         if _random(task, batches[0][0]):
             return Found(
-                alone, "the model draws random numbers of its own", _held(alone(task, batches[0][0]))
+                alone, "the model draws random numbers of its own", _numbers_held(alone(task, batches[0][0]))
             )
         _refuse_mixing(task, batches)
         # Small lots have few others to be changed by: as many batches as make LARGE of them.
-        for seed in range(batches_for(most)):
-            _refuse_exchange(task, like, most, seed)
+        for seed in range(batches_for(limit)):
+            _refuse_exchange(task, sample, limit, seed)
         reasons: list[str] = []
         for run in (chained, closed, vectorized):
             reason = _difference(task, run, batches)
             if not reason:
-                numbers, example = _held_by(task, run, batches), batches[0][0].part(0, 1).rows
-                return Found(run, "; ".join(reasons), numbers, example, frozenset(task.for_all))
+                numbers, example = _memory_of_run(task, run, batches), batches[0][0].part(0, 1).rows
+                return Found(run, "; ".join(reasons), numbers, example, frozenset(task.shared_tables))
             if run is not chained:  # one closed form is as fast as the other, about
                 reasons.append(reason)
-        return Found(alone, "; ".join(reasons), _held(alone(task, batches[0][0])))
+        return Found(alone, "; ".join(reasons), _numbers_held(alone(task, batches[0][0])))
 
 
-def _refuse_changes(task: Task, before: Mapping[str, bytes]) -> None:
+def _refuse_changes(task: Task, digests: Mapping[str, bytes]) -> None:
     """Whatever a forward pass changes in the model carries its data out, also if only
     the first one does (ActNorm)."""
     now = _digests(task.model)
-    for name, digest in before.items():
+    for name, digest in digests.items():
         if now.get(name) != digest:
             raise InvalidParameter(
                 f'A forward pass changes "{name}" of the model, which would carry data out without noise; '
@@ -138,7 +138,7 @@ def _random(task: Task, batch: Batch) -> bool:
     """Whether the model draws random numbers, dropout aside: by the generator's place after a pass, for what
     is drawn may be the same by chance. Two passes from one seed may not differ."""
     # One seed for both: what still differs was kept from the pass before.
-    first, second = (_seeded(task, batch, seed) for seed in (0, 0))
+    first, second = (_seeded_losses(task, batch, seed) for seed in (0, 0))
     if not torch.equal(first, second):
         raise InvalidParameter(
             "The model or the criterion gives two answers to one batch from one seed: it keeps something of "
@@ -159,7 +159,7 @@ def _places(device: torch.device) -> list[Tensor]:
     return [torch.get_rng_state(), torch.get_device_module(device).get_rng_state(device)]
 
 
-def forked(batch: Batch) -> AbstractContextManager[None]:
+def fork_generators(batch: Batch) -> AbstractContextManager[None]:
     """Torch's generators are afterwards where they were, that of the batch's device too."""
     device = batch.device
     if device.type == "cpu":
@@ -167,7 +167,7 @@ def forked(batch: Batch) -> AbstractContextManager[None]:
     return torch.random.fork_rng([device], device_type=device.type)
 
 
-def _seeded(task: Task, batch: Batch, seed: int) -> Tensor:
+def _seeded_losses(task: Task, batch: Batch, seed: int) -> Tensor:
     torch.manual_seed(seed)
     return task.losses(batch).detach()
 
@@ -178,7 +178,7 @@ def _refuse_ungraded(task: Task, batch: Batch) -> None:
     gradients: tuple[Tensor | None, ...] = ()
     try:
         with torch.enable_grad():
-            losses, inputs = _followed(task, batch)
+            losses, inputs = _follow(task, batch)
             if losses.requires_grad:
                 gradients = torch.autograd.grad(losses.sum(), [*inputs, *parameters], allow_unused=True)
         if all(part is None for part in gradients[-len(parameters) :]):
@@ -192,12 +192,12 @@ def _refuse_ungraded(task: Task, batch: Batch) -> None:
         ) from error
 
 
-def _followed(task: Task, batch: Batch) -> tuple[Tensor, list[Tensor]]:
+def _follow(task: Task, batch: Batch) -> tuple[Tensor, list[Tensor]]:
     """The losses, and the parts of the rows that can have a gradient; inside `enable_grad`."""
-    structure, parts = taken_apart(batch.rows)
+    structure, parts = take_apart(batch.rows)
     # Words and classes have no gradient; that they mix is seen by exchanging rows (`_refuse_exchange`).
     fresh = [part.clone().requires_grad_(part.is_floating_point()) for part in parts]
-    losses = task.losses(batch.with_rows(structure.built(fresh)))
+    losses = task.losses(batch.with_rows(structure.build(fresh)))
     return losses, [part for part in fresh if part.requires_grad]
 
 
@@ -216,20 +216,23 @@ def batches_for(size: int) -> int:
 
 
 @torch.enable_grad()
-def _refuse_exchange(task: Task, like: Batch, size: int, seed: int) -> None:
+def _refuse_exchange(task: Task, sample: Batch, size: int, seed: int) -> None:
     """Refuse if the loss of a row changes when all others of a larger batch are
     replaced, by numbers near or far from 0 and by such as no draw has. With gradients on: a model may take
     some of its own."""
-    near, draw = made_batch(task, like, size, 2 * seed)
-    attributes = Attributes.of(task.model)
+    near, draw = made_batch(task, sample, size, 2 * seed)
+    attributes = Attributes.snapshot(task.model)
     here = near.split(task.losses(near).detach())
-    far = (_ones_for_targets(task, drawn(task, like, size, 2 * seed + 1, draw, wide), near) for wide in WIDE)
+    far = (
+        _ones_for_targets(task, draw_batch(task, sample, size, 2 * seed + 1, draw, wide), near)
+        for wide in WIDE
+    )
     for others in itertools.chain(far, odd_rows(task, near, draw)):
         # The ends: what leaks along a batch (a running sum, a shift) reaches the last row from the first, or
         # back.
         for i in (0, size - 1):
             try:
-                there = near.split(task.losses(exchanged(near, others, [i])).detach())
+                there = near.split(task.losses(exchange(near, others, [i])).detach())
             except Exception:  # the model takes no such numbers
                 attributes.restore()
                 continue
@@ -237,17 +240,17 @@ def _refuse_exchange(task: Task, like: Batch, size: int, seed: int) -> None:
                 raise InvalidParameter(_mixing(task, near))
 
 
-def _ones_for_targets(task: Task, others: Batch, near: Batch) -> Batch:
-    """Targets of 1 where the model takes them: those of `near` that are all 0 are so because others fail."""
-    structure, parts = taken_apart(near.rows)
-    ones = near.with_rows(structure.built([torch.ones_like(part) if part.any() else part for part in parts]))
-    return with_targets_of(task, ones, others)
+def _ones_for_targets(task: Task, company: Batch, base: Batch) -> Batch:
+    """Targets of 1 where the model takes them: those of `base` that are all 0 are so because others fail."""
+    structure, parts = take_apart(base.rows)
+    ones = base.with_rows(structure.build([torch.ones_like(part) if part.any() else part for part in parts]))
+    return with_targets_of(task, ones, company)
 
 
 def _reaches(task: Task, batch: Batch) -> bool:
     """Whether the loss of one example has a gradient, however small, in another's rows."""
     with torch.enable_grad():
-        losses, inputs = _followed(task, batch)
+        losses, inputs = _follow(task, batch)
         if not inputs:
             return False
         for i, loss in enumerate(batch.split(losses).sum(1)):
@@ -368,9 +371,9 @@ def row_gradients(task: Task, batch: Batch, i: int) -> dict[str, Tensor]:
     }
 
 
-def gradient(task: Task, passed: Passed, name: str, i: int) -> Tensor:
+def gradient(task: Task, outcome: Passed, name: str, i: int) -> Tensor:
     """The i-th example's gradient of one parameter."""
-    terms, losses = passed
+    terms, losses = outcome
     slope = _zeros(task.parameters[name])
     indicator = torch.zeros(len(losses), dtype=slope.dtype, device=slope.device)
     indicator[i] = 1
@@ -384,9 +387,9 @@ def gradient(task: Task, passed: Passed, name: str, i: int) -> Tensor:
     return slope.detach()
 
 
-def own_gradient(task: Task, passed: Passed, name: str, i: int) -> Tensor:
+def own_gradient(task: Task, outcome: Passed, name: str, i: int) -> Tensor:
     """The same from the i-th example's part of each term alone: quick where there are many examples."""
-    terms, _ = passed
+    terms, _ = outcome
     slope = _zeros(task.parameters[name])
     for key, term in terms.items():
         if key.name == name:
@@ -417,17 +420,17 @@ def close(a: Tensor, b: Tensor, scale: float | None = None) -> bool:
     return all(torch.allclose(p, q, rtol=0.0, atol=near, equal_nan=True) for p, q in parts)
 
 
-def _held_by(task: Task, run: Pass, batches: list[list[Batch]]) -> int:
+def _memory_of_run(task: Task, run: Pass, batches: list[list[Batch]]) -> int:
     """Of the first draw whose rows stay in their order; one of them does."""
     for batch, *_ in batches:
         with suppress(Reordered):
-            return _held(run(task, batch))
+            return _numbers_held(run(task, batch))
     raise AssertionError("a way was found on none of the draws")
 
 
-def _held(passed: Passed) -> int:
+def _numbers_held(outcome: Passed) -> int:
     """Numbers held for one example by terms with a gradient or several positions per example."""
-    terms, losses = passed
+    terms, losses = outcome
     return sum(_numbers(term) for term in terms.values()) // max(len(losses), 1)
 
 
@@ -455,19 +458,21 @@ class _Still(TorchFunctionMode):
         if func in DROPOUTS:
             return args[0] if args else options["input"]
         if func is F.scaled_dot_product_attention:
-            args, options = _undropped(args, options)
+            args, options = _without_dropout(args, options)
         return func(*args, **options)
 
 
-def _undropped(args: tuple[Any, ...], given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _without_dropout(
+    args: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Attention's arguments with a `dropout_p` of 0, the fifth of them."""
     if len(args) > 4:
-        return (*args[:4], 0.0, *args[5:]), given
-    return args, given | {"dropout_p": 0.0}
+        return (*args[:4], 0.0, *args[5:]), options
+    return args, options | {"dropout_p": 0.0}
 
 
 @contextmanager
-def still(model: nn.Module) -> Iterator[None]:
+def no_dropout(model: nn.Module) -> Iterator[None]:
     """Dropout off, in modules that carry their own rate as well."""
     rates = [
         (module, module.dropout)
@@ -485,10 +490,10 @@ def still(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def restored(model: nn.Module) -> Iterator[None]:
+def model_backup(model: nn.Module) -> Iterator[None]:
     """Parameters, buffers and attributes are afterwards what they were, whatever a forward pass does to
     them."""
-    tensors, attributes = [*model.parameters()], Attributes.of(model)
+    tensors, attributes = [*model.parameters()], Attributes.snapshot(model)
     before = [value.detach().clone() for value in tensors]
     try:
         yield

@@ -24,8 +24,8 @@ from deniable.learn.clip.passes import Pass, Passed, Task
 from deniable.learn.clip.trials.generated import (
     WIDE,
     Draw,
-    drawn,
-    exchanged,
+    draw_batch,
+    exchange,
     made_batch,
     odd_rows,
     with_targets_of,
@@ -35,89 +35,89 @@ from deniable.learn.clip.trials.probe import (
     LARGE,
     batches_for,
     close,
-    forked,
+    fork_generators,
     largest,
+    model_backup,
+    no_dropout,
     own_gradient,
-    restored,
     row_gradients,
-    still,
 )
 
 ODD_STEP = 4
 """One of so many batches of odd rows is tried at each turn, for time."""
 
 
-def same_alone(task: Task, run: Pass, like: Batch, sizes: Iterable[int]) -> bool:
-    """Whether `run` gives rows of the shapes and types of `like` the gradients that they have alone.
+def is_same_alone(task: Task, run: Pass, sample: Batch, sizes: Iterable[int]) -> bool:
+    """Whether `run` gives rows of the shapes and types of `sample` the gradients that they have alone.
 
     A near-tie of a maximum may go two ways by rounding; only what differs in every draw is a difference.
     """
     tries = [(size, turn) for size in sizes for turn in range(batches_for(size))]
-    with restored(task.model), forked(like), still(task.model):
+    with model_backup(task.model), fork_generators(sample), no_dropout(task.model):
         return all(
-            any(_agrees(task, run, like, size, turn, DRAWS * turn + draw) for draw in range(DRAWS))
+            any(_agrees(task, run, sample, size, turn, DRAWS * turn + draw) for draw in range(DRAWS))
             for size, turn in tries
         )
 
 
-def _agrees(task: Task, run: Pass, like: Batch, size: int, turn: int, seed: int) -> bool:
+def _agrees(task: Task, run: Pass, sample: Batch, size: int, turn: int, seed: int) -> bool:
     """Of the first, a middle and the last row, among rows near and far from 0 and some that no draw has."""
     try:
-        own, draw = made_batch(task, like, size, seed)
+        own, draw = made_batch(task, sample, size, seed)
         picks = {0, size // 2, size - 1}
         # Two spreads at each turn, for time; losses are tried with all of them (`probe`).
         spreads = WIDE[::2] if size <= LARGE and turn % 2 == 0 else WIDE[1::2]
-        far = (_others(task, own, draw, seed, wide) for wide in spreads)
+        far = (_make_company(task, own, draw, seed, wide) for wide in spreads)
         # Losses are tried among all odd rows too, and code that acts on gradients alone goes one by one.
         odd = islice(odd_rows(task, own, draw), turn % ODD_STEP, None, ODD_STEP)
-        return all(_unmoved(task, run, own, others, picks) for others in itertools.chain((own,), far, odd))
+        return all(_is_unmoved(task, run, own, others, picks) for others in itertools.chain((own,), far, odd))
     except (Exception, SystemExit):  # what fails on made-up rows is not trusted
         return False
 
 
-def still_alone(task: Task, run: Pass, like: Batch, size: int, seed: int) -> bool:
+def is_still_alone(task: Task, run: Pass, sample: Batch, size: int, seed: int) -> bool:
     """The same in the middle of a run, at about the price of a step: two rows, the first or the last among
     them, in one batch of others. The seed decides which rows, and how far from 0 the others are."""
     chance = random.Random(seed)
     # Two rows cost about a step. Which ones is drawn anew each time: in time every place is looked at.
     picks = {chance.choice((0, size - 1)), chance.randrange(size)}
     wide = chance.choice((None, *WIDE))
-    with restored(task.model), forked(like), still(task.model):
-        return any(_agrees_again(task, run, like, size, seed + draw, picks, wide) for draw in range(DRAWS))
+    with model_backup(task.model), fork_generators(sample), no_dropout(task.model):
+        return any(_agrees_again(task, run, sample, size, seed + draw, picks, wide) for draw in range(DRAWS))
 
 
 def _agrees_again(
-    task: Task, run: Pass, like: Batch, size: int, seed: int, picks: set[int], wide: float | None
+    task: Task, run: Pass, sample: Batch, size: int, seed: int, picks: set[int], deviation: float | None
 ) -> bool:
     try:
         # How rows are made up is settled on one row, which is cheap, and then used for all.
-        _, draw = made_batch(task, like, 1, seed)
-        own = drawn(task, like, size, seed, draw)
-        others = own if wide is None else _others(task, own, draw, seed, wide)
-        return _unmoved(task, run, own, others, picks)
+        _, draw = made_batch(task, sample, 1, seed)
+        own = draw_batch(task, sample, size, seed, draw)
+        others = own if deviation is None else _make_company(task, own, draw, seed, deviation)
+        return _is_unmoved(task, run, own, others, picks)
     except (Exception, SystemExit):  # what fails on made-up rows is not trusted
         return False
 
 
-def _others(task: Task, own: Batch, draw: Draw, seed: int, wide: float) -> Batch:
-    """A batch of other rows of this spread; the targets are those of `own`, which the model takes."""
-    return with_targets_of(task, own, drawn(task, own, own.examples, seed + 1000, draw, wide))
+def _make_company(task: Task, base: Batch, draw: Draw, seed: int, deviation: float) -> Batch:
+    """A batch of other rows of this spread; the targets are those of `base`, which the model takes."""
+    return with_targets_of(task, base, draw_batch(task, base, base.examples, seed + 1000, draw, deviation))
 
 
-def _unmoved(task: Task, run: Pass, own: Batch, others: Batch, picks: set[int]) -> bool:
-    """Whether these rows have among `others` the gradients that they have alone, of which one row's at a time
-    is held."""
+def _is_unmoved(task: Task, run: Pass, base: Batch, company: Batch, picks: set[int]) -> bool:
+    """Whether these rows have among `company` the gradients that they have alone, of which one row's
+    at a time is held."""
     rows = sorted(picks)
-    batch = exchanged(own, others, rows)
+    batch = exchange(base, company, rows)
     try:
         run(task, batch)  # almost every pass of a run has one before it, which may have left something behind
         outcome = run(task, batch)
     except Exception:  # made-up rows: no private row steers it
-        if others is own:
+        if company is base:
             raise
-        run(task, own)  # raises unless it was those numbers that the model does not take
+        run(task, base)  # raises unless it was those numbers that the model does not take
         return True
-    return all(_same_row(task, outcome, i, row_gradients(task, own, i)) for i in rows)
+    return all(_same_row(task, outcome, i, row_gradients(task, base, i)) for i in rows)
 
 
 def _same_row(task: Task, outcome: Passed, i: int, right: Mapping[str, Tensor]) -> bool:

@@ -71,20 +71,20 @@ def _fit(estimator: Any, part: TeacherRows, seed: int) -> Any:
     try:
         if "random_state" in getattr(teacher, "get_params", dict)():
             teacher.set_params(random_state=seed)
-        with _seeded(seed):
+        with _seed_generators(seed):
             teacher.fit(part.x, part.y)
     except Exception:  # what only a teacher's own part can show never raises
         return None
     return teacher
 
 
-def _predict(one: Any, question: NDArray[Any], classes: int, seed: int) -> Labels:
+def _predict(estimator: Any, question: NDArray[Any], classes: int, seed: int) -> Labels:
     none = np.full(len(question), NONE, np.int64)
-    if one is None:
+    if estimator is None:
         return none
     try:
-        with _seeded(seed):
-            answers = np.asarray(one.predict(question), np.float64).reshape(len(question))
+        with _seed_generators(seed):
+            answers = np.asarray(estimator.predict(question), np.float64).reshape(len(question))
     except Exception:  # a teacher learnt it from its own part: it casts no vote, and nothing is told
         return none
     good = (answers >= 0) & (answers < classes) & (answers == np.floor(answers))
@@ -93,7 +93,7 @@ def _predict(one: Any, question: NDArray[Any], classes: int, seed: int) -> Label
 
 
 @contextmanager
-def _seeded(seed: int) -> Iterator[None]:
+def _seed_generators(seed: int) -> Iterator[None]:
     """The global generators of numpy, Python and (where it is loaded) torch at a seed,
     and afterwards where they were."""
     before, state = np.random.get_state(), random.getstate()  # noqa: NPY002 - scikit-learn's own

@@ -49,16 +49,16 @@ class KernelRidge:
         require(
             parts[0].x.ndim == 2, f"Expected flat features, got examples of shape {parts[0].x.shape[1:]}."
         )
-        block = Block.of(parts, self.capacity)
-        targets = (2 * torch.nn.functional.one_hot(block.y, classes) - 1) * block.there[:, :, None]
+        block = Block.from_parts(parts, self.capacity)
+        targets = (2 * torch.nn.functional.one_hot(block.y, classes) - 1) * block.mask[:, :, None]
         groups = [slice(t, t + 50) for t in range(0, len(parts), 50)]
-        weights = torch.cat([self._solve(block.x[t], block.there[t], targets[t]) for t in groups])
+        weights = torch.cat([self._solve(block.x[t], block.mask[t], targets[t]) for t in groups])
         weights[block.empty] = torch.nan
         return FittedKernels(self.width, block.x, weights)
 
-    def _solve(self, x: Tensor, there: Tensor, targets: Tensor) -> Tensor:
+    def _solve(self, x: Tensor, mask: Tensor, targets: Tensor) -> Tensor:
         """Rows that fill up have a zero kernel and zero targets: their weights are exactly 0."""
-        gram = similarity(x, x, self.width) * there[:, :, None] * there[:, None, :]
+        gram = similarity(x, x, self.width) * mask[:, :, None] * mask[:, None, :]
         gram.diagonal(dim1=1, dim2=2).add_(self.ridge)
         factor, faults = torch.linalg.cholesky_ex(gram)
         weights = torch.cholesky_solve(targets.to(torch.float32), factor)

@@ -48,7 +48,7 @@ class Networks:
         checks.number("weight_decay", self.weight_decay, at_least=0)
 
     def fit(self, parts: Sequence[TeacherRows], classes: int) -> FittedNetworks:
-        block = Block.of(parts, self.capacity)
+        block = Block.from_parts(parts, self.capacity)
         stacks = [
             self._train(block, t, min(t + self.together, len(parts)))
             for t in range(0, len(parts), self.together)
@@ -65,7 +65,7 @@ class Networks:
         return models
 
     def _train(self, block: Block, start: int, end: int) -> dict[str, Tensor]:
-        x, y, there = block.x[start:end], block.y[start:end], block.there[start:end]
+        x, y, there = block.x[start:end], block.y[start:end], block.mask[start:end]
         models = self._models(range(start, end))
         first = {name: p.detach() for name, p in stack_module_state(models)[0].items()}
         parameters = {name: p.clone().requires_grad_() for name, p in first.items()}
@@ -74,7 +74,7 @@ class Networks:
         )
         for _ in range(self.steps):
             optimizer.zero_grad()
-            outputs = forward(models[0], parameters, x, shared=False)
+            outputs = forward(models[0], parameters, x, is_shared=False)
             losses = nn.functional.cross_entropy(
                 outputs.flatten(0, 1), y.flatten(), reduction="none"
             ).reshape(y.shape)
@@ -100,7 +100,7 @@ class FittedNetworks:
     @torch.no_grad()
     def scores(self, question: NDArray[Any]) -> Scores:
         x = torch.from_numpy(np.ascontiguousarray(question))
-        scores = torch.cat([forward(self.model, stack, x, shared=True) for stack in self.stacks])
+        scores = torch.cat([forward(self.model, stack, x, is_shared=True) for stack in self.stacks])
         scores[self.empty] = torch.nan
         return scores.transpose(0, 1).numpy()
 
@@ -108,15 +108,15 @@ class FittedNetworks:
         return largest(self.scores(question))
 
 
-def forward(model: nn.Module, stack: Mapping[str, Tensor], x: Tensor, *, shared: bool) -> Tensor:
+def forward(model: nn.Module, stack: Mapping[str, Tensor], x: Tensor, *, is_shared: bool) -> Tensor:
     """(teachers, examples, classes): each teacher on its own examples, or all on the
     same. A stack of one needs no vmap."""
 
-    def one(parameters: dict[str, Tensor], examples: Tensor) -> Tensor:
+    def run_teacher(parameters: dict[str, Tensor], examples: Tensor) -> Tensor:
         output: Tensor = functional_call(model, parameters, (examples,))
         return output
 
     if len(next(iter(stack.values()))) == 1:
-        return one({name: p[0] for name, p in stack.items()}, x if shared else x[0])[None]
-    outputs: Tensor = vmap(one, in_dims=(0, None if shared else 0))(dict(stack), x)
+        return run_teacher({name: p[0] for name, p in stack.items()}, x if is_shared else x[0])[None]
+    outputs: Tensor = vmap(run_teacher, in_dims=(0, None if is_shared else 0))(dict(stack), x)
     return outputs

@@ -71,7 +71,7 @@ def assign(
         raise DataError("Expected as many people as rows. Nothing was taught.")
     if key is not None:
         names = _contents(rows, content) if people is None else [_name(person) for person in people]
-        return np.array([_keyed(name, key, teachers) for name in names], np.int64)
+        return np.array([_assign(name, key, teachers) for name in names], np.int64)
     if people is None:
         return rng.uniform_integers(teachers, rows)
     codes: dict[bytes, int] = {}
@@ -79,7 +79,7 @@ def assign(
     return np.asarray(rng.uniform_integers(teachers, len(codes))[owner])
 
 
-def _keyed(name: bytes, key: bytes, teachers: int) -> int:
+def _assign(name: bytes, key: bytes, teachers: int) -> int:
     """Uniform but for a bias below teachers/2^128, which no guarantee rests on."""
     return int.from_bytes(hashlib.blake2b(name, key=key, digest_size=16).digest()) % teachers
 

@@ -67,7 +67,7 @@ class OnPool:
 class FittedPool:
     """What each teacher says about each example of the pool."""
 
-    said: Labels
+    votes: Labels
 
     def check(self, question: Any) -> NDArray[Any]:
         try:
@@ -77,14 +77,14 @@ class FittedPool:
                 "Expected whole numbers, the indices of public examples. Nothing was asked."
             ) from None
         good = places.ndim == 1 and len(places) and places.dtype.kind in "iu"
-        if not (good and places.min() >= 0 and places.max() < len(self.said)):
+        if not (good and places.min() >= 0 and places.max() < len(self.votes)):
             raise InvalidQuery(
-                f"Expected indices of public examples in [0, {len(self.said)}). Nothing was asked."
+                f"Expected indices of public examples in [0, {len(self.votes)}). Nothing was asked."
             )
         return places
 
     def labels(self, question: NDArray[Any]) -> Labels:
-        return np.asarray(self.said[question])
+        return np.asarray(self.votes[question])
 
 
 def _softmax(scores: Scores) -> Scores:

@@ -15,7 +15,7 @@ from deniable.learn.pate.teachers.voting import TeacherRows
 
 @dataclass(frozen=True)
 class Block:
-    """`x` (teachers, capacity, features …), labels `y` and `there`, 1 where a row is
+    """`x` (teachers, capacity, features …), labels `y` and `mask`, 1 where a row is
     real and 0 where it fills up.
 
     The shape is public. Were it that of the largest part, one record could change the
@@ -25,10 +25,10 @@ class Block:
 
     x: Tensor
     y: Tensor
-    there: Tensor
+    mask: Tensor
 
     @classmethod
-    def of(cls, parts: Sequence[TeacherRows], capacity: int) -> Block:
+    def from_parts(cls, parts: Sequence[TeacherRows], capacity: int) -> Block:
         shape = (len(parts), capacity)
         x = np.zeros((*shape, *parts[0].x.shape[1:]), np.float32)
         y, there = np.zeros(shape, np.int64), np.zeros(shape, np.float32)
@@ -40,4 +40,4 @@ class Block:
     @property
     def empty(self) -> Tensor:
         """Teachers without a single row: they do not vote."""
-        return self.there.sum(dim=1) == 0
+        return self.mask.sum(dim=1) == 0

@@ -149,8 +149,8 @@ def _good(x: NDArray[np.float32], y: Labels) -> NDArray[np.bool_]:
     return np.asarray(np.isfinite(x.reshape(len(x), -1)).all(axis=1) & (y != NONE))
 
 
-def _part(x: NDArray[np.float32], y: Labels, own: NDArray[np.bool_]) -> TeacherRows:
-    return TeacherRows(x[own], y[own])
+def _part(x: NDArray[np.float32], y: Labels, mask: NDArray[np.bool_]) -> TeacherRows:
+    return TeacherRows(x[mask], y[mask])
 
 
 def _content(x: NDArray[np.float32], y: Labels) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, Subset, TensorDataset
 
 from deniable.errors import DataError
-from deniable.learn.nests import taken_apart
+from deniable.learn.nests import take_apart
 
 DIFFERENT = (  # without numbers: how many rows there are is private
     "Expected inputs and targets with one row for each example; they differ in number, or one of them has no "
@@ -52,10 +52,10 @@ class Collated(Dataset[Any]):
         return len(self.dataset)
 
     def __getitem__(self, index: int) -> Any:
-        structure, parts = taken_apart(self.collate([self.dataset[index]]))
+        structure, parts = take_apart(self.collate([self.dataset[index]]))
         if any(len(part) != 1 for part in parts):
             raise DataError("Expected a batch of one row.")  # seen by nobody: the row is left out
-        return structure.built([part[0] for part in parts])
+        return structure.build([part[0] for part in parts])
 
 
 class Columns(Dataset[Any]):

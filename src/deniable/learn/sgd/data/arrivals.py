@@ -26,7 +26,7 @@ class Arrivals:
                 "Expected the steps of rows as a list, an array or a column. Nothing was charged."
             )
         self.data = data
-        self.steps = np.array([_step(value) for value in containers.listed(steps)], dtype=np.int64)
+        self.steps = np.array([_step(value) for value in containers.to_list(steps)], dtype=np.int64)
 
 
 class ArrivingRows(InnerRows):

@@ -26,7 +26,7 @@ from torch.nn import functional as F
 
 from deniable import checks
 from deniable.errors import InvalidParameter
-from deniable.learn.nests import Structure, taken_apart
+from deniable.learn.nests import Structure, take_apart
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,9 @@ class RowForm:
     words: tuple[Words | None, ...] = ()
 
     @classmethod
-    def of(cls, row: Any, dtype: torch.dtype) -> RowForm:
+    def from_row(cls, row: Any, dtype: torch.dtype) -> RowForm:
         """The form of a public row, floating-point parts as `dtype`."""
-        structure, parts = taken_apart(row.row if isinstance(row, Padded) else row)
+        structure, parts = take_apart(row.row if isinstance(row, Padded) else row)
         words = tuple(part if isinstance(part, Words) else None for part in parts)
         if any(isinstance(part, str) for part in parts):
             raise InvalidParameter(
@@ -100,24 +100,23 @@ class RowForm:
     def dtypes(self) -> tuple[torch.dtype, ...]:
         return tuple(part.dtype for part in self.example)
 
-    def repeated(self, size: int) -> Any:
+    def repeat(self, size: int) -> Any:
         """The example, so many times."""
-        return self.structure.built([part.expand(size, *part.shape).clone() for part in self.example])
+        return self.structure.build([part.expand(size, *part.shape).clone() for part in self.example])
 
     def read(self, row: Any, dtype: torch.dtype) -> list[Tensor] | None:
         """The parts of a private row in their declared types; None if it is to be left out. Never raises."""
         try:
-            structure, parts = taken_apart(self._selected(row))
+            structure, parts = take_apart(self._select(row))
             if structure != self.structure:
                 return None
             parts = [p if own is None else own.place(p) for p, own in zip(parts, self._words, strict=True)]
             read = [
-                declared(part_of_row(p, dtype)[None], kind)
-                for p, kind in zip(parts, self.dtypes, strict=True)
+                convert(part_of_row(p, dtype)[None], kind) for p, kind in zip(parts, self.dtypes, strict=True)
             ]
             if not all(bool(good[0]) for _, good in read):
                 return None
-            return self._fitted([values[0] for values, _ in read])
+            return self._fit([values[0] for values, _ in read])
         except (Exception, SystemExit):  # a row that cannot be read is left out
             return None
 
@@ -125,21 +124,21 @@ class RowForm:
     def _words(self) -> tuple[Words | None, ...]:
         return self.words or (None,) * len(self.example)
 
-    def _selected(self, row: Any) -> Any:
+    def _select(self, row: Any) -> Any:
         """A row that is a dict may have more than was declared."""
         if self.structure.keys is None or not isinstance(row, Mapping):
             return row
         return {key: row[key] for key in self.structure.keys}
 
-    def _fitted(self, parts: list[Tensor]) -> list[Tensor]:
+    def _fit(self, parts: list[Tensor]) -> list[Tensor]:
         if self.fill is None:
             return parts
         each = zip(parts, self.shapes, self.fill, strict=True)
-        return [_filled(part, shape, fill) for part, shape, fill in each]
+        return [_fill_part(part, shape, fill) for part, shape, fill in each]
 
 
 def _fill(fill: Any, structure: Structure, parts: tuple[Tensor, ...]) -> tuple[float, ...]:
-    own, values = taken_apart(fill)
+    own, values = take_apart(fill)
     if own.inner is None:
         values = values * len(parts)
     elif own != structure:
@@ -157,7 +156,7 @@ def _fill(fill: Any, structure: Structure, parts: tuple[Tensor, ...]) -> tuple[f
     return tuple(values)
 
 
-def _filled(part: Tensor, shape: Sequence[int], fill: float) -> Tensor:
+def _fill_part(part: Tensor, shape: Sequence[int], fill: float) -> Tensor:
     """A part in the declared shape; one with other axes stays as it is."""
     if part.ndim != len(shape) or tuple(part.shape) == tuple(shape):
         return part
@@ -183,19 +182,19 @@ def numbers(values: Tensor, dtype: torch.dtype) -> Tensor:
     return values.detach().to(dtype if values.is_floating_point() else torch.int64)
 
 
-def declared(values: Tensor, kind: torch.dtype) -> tuple[Tensor, Tensor]:
+def convert(values: Tensor, kind: torch.dtype) -> tuple[Tensor, Tensor]:
     """Rows of numbers in their declared type, and which rows are finite and are the same numbers in it."""
     good = (
-        _each(torch.isfinite(values))
+        _true_rows(torch.isfinite(values))
         if values.is_floating_point()
         else torch.ones(len(values), dtype=torch.bool)
     )
     if values.dtype is kind:
         return values, good
     conversion = torch.where(good.reshape(-1, *[1] * (values.ndim - 1)), values, 0).to(kind)
-    return conversion, good & _each(conversion.to(values.dtype) == values)
+    return conversion, good & _true_rows(conversion.to(values.dtype) == values)
 
 
-def _each(values: Tensor) -> Tensor:
+def _true_rows(values: Tensor) -> Tensor:
     """Whether all of a row's entries are true."""
     return values.reshape(len(values), math.prod(values.shape[1:])).all(dim=1)

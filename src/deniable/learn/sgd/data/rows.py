@@ -31,9 +31,9 @@ from torch.utils.data import (
 
 from deniable.errors import DataError, InvalidParameter
 from deniable.learn.clip.batch import Batch
-from deniable.learn.nests import mapped, taken_apart
+from deniable.learn.nests import map_parts, take_apart
 from deniable.learn.sgd.data import adapters
-from deniable.learn.sgd.data.forms import Padded, RowForm, declared, numbers
+from deniable.learn.sgd.data.forms import Padded, RowForm, convert, numbers
 from deniable.learn.sgd.data.seeds import secret_seeds
 from deniable.mechanism import Random
 from deniable.randomness import SecureRandom
@@ -97,10 +97,10 @@ class Rows(ABC):
 class InnerRows(Rows):
     """Rows of a container that are drawn in another way than one by one."""
 
-    def __init__(self, data: Any, example: Any, count: int, what: str) -> None:
+    def __init__(self, data: Any, example: Any, count: int, noun: str) -> None:
         self._inner = rows(data, example)
         if count != len(self._inner):
-            raise DataError(f"Expected one {what} for each row; they differ in number. Nothing was charged.")
+            raise DataError(f"Expected one {noun} for each row; they differ in number. Nothing was charged.")
         super().__init__(self._inner.example)
 
     def _form(self, dtype: torch.dtype) -> RowForm:
@@ -117,7 +117,7 @@ class TensorRows(Rows):
     """Rows along the first axis of tensors in a nest; `example` may say of what types their numbers are."""
 
     def __init__(self, nest: Any, example: Any = None) -> None:
-        self._structure, parts = taken_apart(nest)
+        self._structure, parts = take_apart(nest)
         if not parts or any(part.ndim == 0 for part in parts) or len({len(part) for part in parts}) > 1:
             raise DataError(adapters.DIFFERENT)
         super().__init__(example)
@@ -129,13 +129,13 @@ class TensorRows(Rows):
     def read(self, positions: Positions, dtype: torch.dtype) -> list[RowGroup]:
         at, form = torch.from_numpy(positions), self.form(dtype)
         read = [
-            declared(numbers(part[at.to(part.device)], dtype).cpu(), kind)
+            convert(numbers(part[at.to(part.device)], dtype).cpu(), kind)
             for part, kind in zip(self._parts, form.dtypes, strict=True)
         ]
         good = torch.stack([fine for _, fine in read]).all(0)
         if not bool(good.all()):
             read = [(values[good], good) for values, _ in read]
-        rows = self._structure.built([values for values, _ in read])
+        rows = self._structure.build([values for values, _ in read])
         return [RowGroup(rows, np.flatnonzero(good.numpy()))] if len(read[0][0]) else []
 
     def _form(self, dtype: torch.dtype) -> RowForm:
@@ -143,7 +143,7 @@ class TensorRows(Rows):
         form = RowForm(self._structure, tuple(own))
         if self.example is None:
             return form
-        example_form = RowForm.of(self.example, dtype)
+        example_form = RowForm.from_row(self.example, dtype)
         if (example_form.structure, example_form.shapes) != (form.structure, form.shapes):
             raise InvalidParameter(
                 f"The example has parts of the shapes {example_form.shapes}, and the tensors have rows of "
@@ -183,32 +183,32 @@ class DatasetRows(Rows):
     def _group(form: RowForm, members: list[tuple[int, list[Tensor]]]) -> RowGroup:
         parts = zip(*(row for _, row in members), strict=True)
         places = np.array([place for place, _ in members], dtype=np.int64)
-        return RowGroup(form.structure.built(map(torch.stack, parts)), places)
+        return RowGroup(form.structure.build(map(torch.stack, parts)), places)
 
     def _form(self, dtype: torch.dtype) -> RowForm:
         if self.example is None:
             raise InvalidParameter(UNDECLARED)
-        form = RowForm.of(self.example, dtype)
+        form = RowForm.from_row(self.example, dtype)
         self._refuse_columns(form.structure.keys)
         return form
 
-    def _refuse_columns(self, declared: tuple[Any, ...] | None) -> None:
+    def _refuse_columns(self, columns: tuple[Any, ...] | None) -> None:
         """Raise if no row can be as declared, by the names of columns."""
         names = adapters.column_names(self.dataset)
         if names is None:
             return
-        if declared is None:
+        if columns is None:
             raise InvalidParameter(
                 f"Expected an example that is a dict: rows of this data have names ({', '.join(names)}). "
                 "Nothing was charged."
             )
-        if missing := [name for name in declared if name not in names]:
+        if missing := [name for name in columns if name not in names]:
             raise InvalidParameter(
                 f"The example has {', '.join(map(repr, missing))}, and the data has no such column, only "
                 f"{', '.join(map(repr, names))}: every row would be left out. Nothing was charged."
             )
         if isinstance(self.dataset, adapters.Columns):
-            self.dataset.refuse_dates(declared)
+            self.dataset.refuse_dates(columns)
 
     def _row(self, position: int) -> Any:
         try:
@@ -232,7 +232,7 @@ def rows(data: Any, example: Any = None) -> Rows:
         case tuple() | Mapping() | [_, _]:
             if example is None and adapters.may_have_gaps(data):
                 raise InvalidParameter(UNDECLARED)
-            parts = _of_parts(adapters.positional(_as_declared(data, example)), example)
+            parts = _of_parts(adapters.positional(_select_columns(data, example)), example)
             if parts is not None:
                 return parts
         case _ if adapters.is_frame(data):
@@ -246,7 +246,7 @@ def rows(data: Any, example: Any = None) -> Rows:
     )
 
 
-def _as_declared(data: Any, example: Any) -> Any:
+def _select_columns(data: Any, example: Any) -> Any:
     """Of a dict of columns those that the example has: an id of a person is no input."""
     row = example.row if isinstance(example, Padded) else example
     if not isinstance(data, Mapping) or not isinstance(row, Mapping) or not row.keys() <= data.keys():
@@ -255,7 +255,7 @@ def _as_declared(data: Any, example: Any) -> Any:
 
 
 def _of_tensors(nest: Any, example: Any) -> Rows:
-    return TensorRows(mapped(adapters.dense, nest), example)
+    return TensorRows(map_parts(adapters.dense, nest), example)
 
 
 def _of_parts(data: Any, example: Any) -> Rows | None:
@@ -291,7 +291,7 @@ def refuse_sampler(loader: DataLoader[Any]) -> None:
         )
 
 
-def listed(column: Any) -> Any:
+def to_list(column: Any) -> Any:
     """The values of a list, an array or a column as Python has them: in Arrow's own a missing one is a value
     like others."""
     for name in ("tolist", "to_pylist"):
@@ -302,7 +302,7 @@ def listed(column: Any) -> Any:
 
 def _is_of_numbers(nest: Any) -> bool:
     """Tensors and arrays of numbers in a nest of at least two."""
-    _, parts = taken_apart(nest)
+    _, parts = take_apart(nest)
     return len(parts) > 1 and all(isinstance(part, Tensor) or is_numeric(part) for part in parts)
 
 

@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader
 
 from deniable.errors import DataError
 from deniable.learn.clip.batch import Batch
-from deniable.learn.nests import mapped, tensors
+from deniable.learn.nests import map_parts, tensors
 from deniable.learn.sgd.data import rows as containers
 from deniable.learn.sgd.data.rows import InnerRows, Lot, Positions
 from deniable.mechanism import Random
@@ -44,7 +44,7 @@ class Users:
         """How many rows: loops of others ask for it."""
         return self.ids
 
-    def collated(self, loader: DataLoader[Any]) -> Users:
+    def collate(self, loader: DataLoader[Any]) -> Users:
         """The same people, with rows as a loader of them makes each."""
         containers.refuse_sampler(loader)
         users = copy.copy(self)
@@ -57,7 +57,7 @@ class UserRows(InnerRows):
 
     def __init__(self, users: Users, max_rows: int, example: Any = None) -> None:
         super().__init__(users.data, example, users.ids, "id")
-        self._users, self._most = users.rows, max_rows
+        self._users, self._max_rows = users.rows, max_rows
 
     def __len__(self) -> int:
         return len(self._users)
@@ -69,7 +69,7 @@ class UserRows(InnerRows):
         A user is in one batch only, so rows of another shape than declared are left out:
         two batches would be clipped apart.
         """
-        row_lists = [self._chosen(self._users[position], rng) for position in positions]
+        row_lists = [self._choose(self._users[position], rng) for position in positions]
         if not row_lists:
             return []
         owners = np.repeat(np.arange(len(row_lists)), [len(own) for own in row_lists])
@@ -79,14 +79,14 @@ class UserRows(InnerRows):
             groups = self.read(np.concatenate(row_lists), dtype)
         for group in groups:
             if tuple(tuple(part.shape[1:]) for part in tensors(group.rows)) == shapes:
-                lot += batches(group.rows, owners[group.places], self._most)
+                lot += batches(group.rows, owners[group.places], self._max_rows)
         return lot
 
-    def _chosen(self, own: Positions, rng: Random | None) -> Positions:
-        if len(own) <= self._most:
-            return own
-        order = np.arange(len(own)) if rng is None else rng.permutation(len(own))
-        return own[order[: self._most]]
+    def _choose(self, places: Positions, rng: Random | None) -> Positions:
+        if len(places) <= self._max_rows:
+            return places
+        order = np.arange(len(places)) if rng is None else rng.permutation(len(places))
+        return places[order[: self._max_rows]]
 
 
 def sizes(max_rows: int) -> list[int]:
@@ -119,10 +119,10 @@ def _batch(rows: Any, order: NDArray[Any], starts: NDArray[Any], counts: NDArray
     places = torch.from_numpy(order[starts[:, None] + np.where(is_own, offsets, 0)].reshape(-1))
     weights = torch.from_numpy(np.where(is_own, 1 / counts[:, None], 0.0).reshape(-1))
 
-    def picked(part: Tensor) -> Tensor:
+    def pick(part: Tensor) -> Tensor:
         return part[places]
 
-    return Batch(mapped(picked, rows), size, weights)
+    return Batch(map_parts(pick, rows), size, weights)
 
 
 def users_of(data: Any, unit: Unit) -> Users:
@@ -133,7 +133,7 @@ def users_of(data: Any, unit: Unit) -> Users:
     if isinstance(data, DataLoader):
         inner: Any = data.dataset
         if isinstance(inner, Users):
-            return inner.collated(data)
+            return inner.collate(data)
         return Users(data, _ids(inner, unit))
     return Users(data, _ids(data, unit))
 
@@ -160,7 +160,7 @@ def _rows_of_each(ids: Any) -> list[Positions]:
     if isinstance(ids, str | bytes) or not is_column:
         raise DataError("Expected the ids of users as a list, an array or a column. Nothing was charged.")
     positions: dict[Any, list[int]] = {}
-    for position, value in enumerate(containers.listed(ids)):
+    for position, value in enumerate(containers.to_list(ids)):
         if _is_somebody(value):
             positions.setdefault(value, []).append(position)
     return [np.array(own, dtype=np.int64) for own in positions.values()]

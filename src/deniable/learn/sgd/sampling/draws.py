@@ -19,7 +19,7 @@ class Allocation:
     steps: Positions
 
 
-def drawn(plan: LotPlan, rows: int, rng: Random) -> Positions:
+def draw_lot(plan: LotPlan, rows: int, rng: Random) -> Positions:
     """A Poisson sample: every row by its own coin. Of more than the cap, the first in a
     random order are kept."""
     positions = rng.poisson_sample(rows, plan.rate)
@@ -28,10 +28,10 @@ def drawn(plan: LotPlan, rows: int, rng: Random) -> Positions:
     return np.sort(positions[rng.permutation(len(positions))[: plan.cap.most]])
 
 
-def allocated(before: Allocation | None, plan: LotPlan, number: int, rows: Rows, rng: Random) -> Allocation:
+def allocate(previous: Allocation | None, plan: LotPlan, number: int, rows: Rows, rng: Random) -> Allocation:
     """At the first step of a pass. Where noise is correlated rows stay where they are."""
-    if plan.correlation is not None and before is not None:
-        return Allocation(number, before.steps)
+    if plan.correlation is not None and previous is not None:
+        return Allocation(number, previous.steps)
     return Allocation(number, rows.places(plan.pass_length, rng))
 
 

@@ -97,15 +97,15 @@ class BandedCorrelation(Correlation):
         return math.nextafter(math.nextafter(math.sqrt(times), math.inf) * norm, math.inf)
 
 
-def best_bands(steps: int, most: int) -> int:
-    """The power of two, or `most`, with the least deviation of noise in running sums, over steps that are
+def best_bands(steps: int, limit: int) -> int:
+    """The power of two, or `limit`, with the least deviation of noise in running sums, over steps that are
     public.
 
     >>> best_bands(80, 20)
     20
     """
     length = min(steps, TRIED_STEPS)
-    bound = min(most, MOST_BANDS)
+    bound = min(limit, MOST_BANDS)
     choices = sorted({*(1 << k for k in range(bound.bit_length())), bound} - {0})
     return min((b for b in choices if b <= bound), key=lambda b: _error(length, b))
 

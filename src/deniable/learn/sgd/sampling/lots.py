@@ -106,7 +106,7 @@ class Lots:
             self._refuse_parts_of_passes(draft)
         return LotPlan(draft.rate, draft.lot, draft.steps, self._cap(draft), self.allocated)
 
-    def _cap(self, drawn: LotPlan) -> Cap | None:
+    def _cap(self, plan: LotPlan) -> Cap | None:
         if self.cap is None and self.at_most is None:
             return None
         if self.cap is None or self.at_most is None or self.allocated:
@@ -117,17 +117,17 @@ class Lots:
         cap = Cap(
             checks.whole("cap", self.cap, at_least=1), checks.whole("at_most", self.at_most, at_least=1)
         )
-        if cap.most < drawn.lot:
+        if cap.most < plan.lot:
             raise InvalidParameter(
-                f"Expected cap={cap.most} of at least lot={drawn.lot:g}. Nothing was charged."
+                f"Expected cap={cap.most} of at least lot={plan.lot:g}. Nothing was charged."
             )
         return cap
 
-    def _refuse_parts_of_passes(self, drawn: LotPlan) -> None:
-        if exact(drawn.rate) * drawn.pass_length != 1 or drawn.steps % drawn.pass_length:
+    def _refuse_parts_of_passes(self, plan: LotPlan) -> None:
+        if exact(plan.rate) * plan.pass_length != 1 or plan.steps % plan.pass_length:
             raise InvalidParameter(
-                f"Expected whole epochs of a whole number of lots with allocated=True, got rate={drawn.rate} "
-                f"and {drawn.steps} steps. Nothing was charged. Take lots of n divided by a whole number."
+                f"Expected whole epochs of a whole number of lots with allocated=True, got rate={plan.rate} "
+                f"and {plan.steps} steps. Nothing was charged. Take lots of n divided by a whole number."
             )
 
 
@@ -143,7 +143,7 @@ def plan(
         ...
     deniable.errors.InvalidParameter: Expected two of n, lot and rate, got rate=0.01. ...
     """
-    probability, size = _drawn(n, lot, rate)
+    probability, size = _rate_and_lot(n, lot, rate)
     if (epochs is None) == (steps is None):
         raise InvalidParameter(
             f"Expected one of epochs and steps, got epochs={epochs} and steps={steps}. Nothing was charged."
@@ -154,7 +154,7 @@ def plan(
     return LotPlan(probability, size, math.ceil(passes / exact(probability)))
 
 
-def _drawn(n: Number | None, lot: Number | None, rate: Number | None) -> tuple[Number, float]:
+def _rate_and_lot(n: Number | None, lot: Number | None, rate: Number | None) -> tuple[Number, float]:
     """(rate, lot). The number of rows is private: n is a size that the caller states."""
     parameters = {
         name: value for name, value in (("n", n), ("lot", lot), ("rate", rate)) if value is not None

@@ -97,7 +97,7 @@ class Distributed:
         if not self.run.checked.ways:
             self.run.check(shard)
         _agree(self.run)
-        trainer = Trainer.fresh(self.run, rng, ranks=dist.get_world_size())
+        trainer = Trainer.with_copy(self.run, rng, ranks=dist.get_world_size())
         for parameter in trainer.model.parameters():
             dist.broadcast(parameter.data, 0)
         with progress.bar(self.run) as watch:
@@ -135,8 +135,8 @@ def _step(trainer: Trainer, shard: Rows) -> None:
     lot = trainer.draw(shard)
     trainer.taken += 1
     trainer.try_again()
-    sums = trainer.clipped(lot)
-    trainer.seen = sums.seen
+    sums = trainer.clip_lot(lot)
+    trainer.readings = sums.readings
     _collect(sums)
     names = [name for group in trainer.run.groups.values() for name in group]
     shapes = dict(trainer.model.named_parameters())
@@ -156,9 +156,9 @@ def _collect(sums: Sums) -> None:
     """Add up on rank 0. Other ranks keep nothing of the sum that they could use."""
     for total in sums.total.values():
         dist.reduce(total, 0)
-    counts = torch.tensor([sums.inside, sums.usable], dtype=torch.float64)
+    counts = torch.tensor([sums.inside_count, sums.usable_count], dtype=torch.float64)
     dist.reduce(counts, 0)
-    sums.inside, sums.usable = float(counts[0]), int(counts[1])
+    sums.inside_count, sums.usable_count = float(counts[0]), int(counts[1])
 
 
 def _share_bounds(trainer: Trainer) -> None:

@@ -15,8 +15,8 @@ from torch.optim.optimizer import _global_optimizer_pre_hooks, register_optimize
 from deniable.errors import InvalidParameter, InvalidQuery
 from deniable.learn.clip.batch import Batch
 from deniable.learn.clip.structure import conduct
-from deniable.learn.nests import mapped, taken_apart, tensors
-from deniable.learn.sgd.checking import copied, refuse_groups_of_rates, trial
+from deniable.learn.nests import map_parts, take_apart, tensors
+from deniable.learn.sgd.checking import copy_model, refuse_groups_of_rates, trial
 from deniable.learn.sgd.data.rows import Lot
 from deniable.learn.sgd.dpsgd import DPSGD
 from deniable.learn.sgd.equivalents import of_a_run
@@ -56,7 +56,7 @@ class Private:
         self._take_up = take_up
         self._seen_lot: Lot = []
         self._rows = run.rows(data)
-        self._empty = self._rows.form(run.dtype).repeated(0)
+        self._empty = self._rows.form(run.dtype).repeat(0)
         self._conduct = conduct(run.model)
         self._trainer: Trainer | None = None
         self._stepping = False
@@ -76,7 +76,7 @@ class Private:
     def _show(self, lot: Lot) -> None:
         """Copies: what is done to them in place must not reach the rows that `step` trains on."""
         if self._shows_lots:
-            self._seen_lot = [batch.with_rows(mapped(Tensor.clone, batch.rows)) for batch in lot]
+            self._seen_lot = [batch.with_rows(map_parts(Tensor.clone, batch.rows)) for batch in lot]
 
     def refuse_step(self, optimizer: Optimizer, closure: object) -> None:
         """Raise if an optimiser, this one or another, is about to move the model outside of `step`.
@@ -135,7 +135,7 @@ class Private:
             self._has_stepped = False
             if not self._marks:  # whatever was done to the weights before the first lot, no row was shown
                 self._marks = marks(self.run.model)
-            yield _joined(self._seen_lot) if self._seen_lot else self._empty
+            yield _join(self._seen_lot) if self._seen_lot else self._empty
 
     def step(self) -> Release[dict[str, Tensor]]:
         """Put the noisy mean of the lot's clipped gradients into .grad, let the
@@ -219,12 +219,12 @@ def make_private(
     _refuse_two_loops(run)
     run.check(data, model=run.model)
 
-    def opened(training: TrainingSteps) -> Session[Any]:
+    def open_session(training: TrainingSteps) -> Session[Any]:
         session = account.open(training, data, rng=rng, delta=run.delta, description="make_private")
         account.begin(session.entry, 0, run.length)  # your own loop is not resumed: all its steps are begun
         return session
 
-    return Private(run, optimizer, data, opened)
+    return Private(run, optimizer, data, open_session)
 
 
 def check_optimizer(run: DPSGD, optimizer: Optimizer) -> None:
@@ -242,13 +242,13 @@ def check_optimizer(run: DPSGD, optimizer: Optimizer) -> None:
         )
     if not isinstance(optimizer, Optimizer):
         raise InvalidParameter("Expected a torch.optim.Optimizer. Nothing was charged.")
-    if _held(optimizer) != {id(p) for p in run.model.parameters() if p.requires_grad}:
+    if _parameter_ids(optimizer) != {id(p) for p in run.model.parameters() if p.requires_grad}:
         raise InvalidParameter(
             "Expected the optimizer to hold the trainable parameters of this model and no others. Nothing "
             "was charged."
         )
     refuse_step_hooks(optimizer)
-    trial(*copied((run.model, optimizer)))
+    trial(*copy_model((run.model, optimizer)))
     refuse_groups_of_rates(run, optimizer)
 
 
@@ -299,7 +299,7 @@ def _memory(parameter: Tensor) -> int:
     return parameter.data_ptr() or id(parameter)
 
 
-def _held(optimizer: Optimizer) -> set[int]:
+def _parameter_ids(optimizer: Optimizer) -> set[int]:
     return {id(p) for group in optimizer.param_groups for p in group["params"]}
 
 
@@ -313,26 +313,26 @@ class _Guard:
     def loop(self) -> Private | None:
         return self._alive()
 
-    def __call__(self, optimizer: Optimizer, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+    def __call__(self, optimizer: Optimizer, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         loop = self.loop
         if loop is not None:
             # A step has one argument, the closure; `arguments` begins with the optimiser itself in some
             # versions.
-            values = [value for value in (*arguments, *named.values()) if value is not optimizer]
+            values = [value for value in (*arguments, *keywords.values()) if value is not optimizer]
             loop.refuse_step(optimizer, next((value for value in values if value is not None), None))
 
 
-def _joined(lot: Lot) -> Any:
+def _join(lot: Lot) -> Any:
     """Rows as they are put together; where they have several shapes, each part is a list of tensors."""
     contents = [batch.rows if batch.weights is None else _own_rows(batch) for batch in lot]
     if len(contents) == 1:
         return contents[0]
-    structure, _ = taken_apart(contents[0])
-    return structure.built([list(parts) for parts in zip(*map(tensors, contents), strict=True)])
+    structure, _ = take_apart(contents[0])
+    return structure.build([list(parts) for parts in zip(*map(tensors, contents), strict=True)])
 
 
 def _own_rows(batch: Batch) -> Any:
     """Without the rows that fill up a person's."""
     assert batch.weights is not None
     own = batch.weights > 0
-    return mapped(lambda part: part[own], batch.rows)
+    return map_parts(lambda part: part[own], batch.rows)

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from deniable import accounting
 from deniable.guarantee import DEFAULT_DELTA
-from deniable.learn.sgd.training.trainer import shown
+from deniable.learn.sgd.training.trainer import summarize
 
 if TYPE_CHECKING:
     from deniable.learn.sgd.dpsgd import DPSGD
@@ -53,7 +53,7 @@ def bar(run: DPSGD, console: Console | None = None) -> Iterator[Watch]:
             nonlocal so_far
             if (trainer.taken - 1) % max(1, steps // READINGS) == 0 or trainer.taken == steps:
                 so_far = accounting.epsilon(trainer.used, delta).upper
-            loss, rows, left_out = shown(trainer.seen)
+            loss, rows, left_out = summarize(trainer.readings)
             mean = f"loss {loss / rows:.3f} (yours alone)" if rows else "empty lot"
             text = f"ε {so_far:.3g} of {limit:.3g} · {mean}"
             if left_out:

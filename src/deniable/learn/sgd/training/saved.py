@@ -70,13 +70,15 @@ def train(
     run.fits(None if isinstance(data, OPENERS) else data)
     block = checks.whole("every", every, at_least=1)
     if checkpoint is None:
-        session, walk = _opened(Walking(run), data, account, rng, description)
+        session, walk = _open_walk(Walking(run), data, account, rng, description)
         account.begin(session.entry, 0, run.length)
         return _driven(run, session, walk, rng is None or rng.private)
     folder = Checkpoint.create(checkpoint, loss=run.loss.to_json(), terms=terms_of(run))
     try:
         words = f"{description}, run {folder.name}"
-        session, walk = charged(folder, lambda: _opened(Walking(run), data, account, rng, words), account)
+        session, walk = run_or_discard(
+            folder, lambda: _open_walk(Walking(run), data, account, rng, words), account
+        )
         return _driven(run, session, walk, rng is None or rng.private, _Notes(account, folder, block))
     finally:
         folder.close()
@@ -95,12 +97,12 @@ def resume(
     block = checks.whole("every", every, at_least=1)
     folder = Checkpoint.open(checkpoint)
     try:
-        charge, over = paid_for(account, run, folder)
+        charge, over = find_charge(account, run, folder)
         state, begun = folder.load(), run.length if over else account.begun(charge.entry_id)
         check_state(state, begun, run.length)
         walking = Walking(run, begun, state)
         if over:
-            result = walking.started(SecureRandom()).result()
+            result = walking.start(SecureRandom()).result()
             return Release(result, run.loss, run.unit, None, charge.entry_id, charge.private)
         walk = account.attempt(charge, lambda: walking.open(_data(data), rng=SecureRandom()))
         session: Session[Any] = Session(account, charge, walk)
@@ -109,14 +111,14 @@ def resume(
         folder.close()
 
 
-def _opened(
+def _open_walk(
     walking: Walking[Value], data: Any, account: Account, rng: Random | None, words: str
 ) -> tuple[Session[Any], Walk[Value]]:
     session = account.open(walking, data, rng=rng, delta=walking.run.delta, description=words)
     return session, walking.walks[0]
 
 
-def charged(folder: Checkpoint, act: Callable[[], Value], account: Account) -> Value:
+def run_or_discard(folder: Checkpoint, act: Callable[[], Value], account: Account) -> Value:
     """What `act` gives; a run that was refused before its charge leaves no folder behind."""
     try:
         return act()
@@ -130,16 +132,16 @@ class _Notes:
     """Tells the ledger which steps are begun before they are, and saves the run after the last of them."""
 
     def __init__(self, account: Account, folder: Checkpoint, every: int) -> None:
-        self._account, self._folder, self._every, self._noted_steps = account, folder, every, -1
+        self._account, self._folder, self._interval, self._noted_steps = account, folder, every, -1
 
-    def before(self, entry: str, step: int, length: int) -> None:
+    def note_begin(self, entry: str, step: int, length: int) -> None:
         """Before step `step` + 1."""
         if step >= self._noted_steps:
-            stop = min(length, step + self._every)
+            stop = min(length, step + self._interval)
             self._account.begin(entry, step, stop)
             self._noted_steps = stop
 
-    def after(self, walk: Walk[Any]) -> None:
+    def note_end(self, walk: Walk[Any]) -> None:
         if walk.taken == self._noted_steps:
             self._folder.save(walk.state())
 
@@ -151,11 +153,11 @@ def _driven(
     with _bar(run) as watch:
         while walk.taken < run.length:
             if notes is not None:
-                notes.before(session.entry, walk.taken, run.length)
+                notes.note_begin(session.entry, walk.taken, run.length)
             session.ask(NextStep())
             watch(walk)
             if notes is not None:
-                notes.after(walk)
+                notes.note_end(walk)
     session.close()
     return Release(walk.result(), run.loss, run.unit, None, session.entry, private)
 
@@ -173,12 +175,12 @@ def _data(data: Any) -> Any:
     return data() if isinstance(data, OPENERS) else data
 
 
-def check_state(state: dict[str, Any] | None, begun: int, length: int) -> None:
-    if state is None and begun >= length:
+def check_state(state: dict[str, Any] | None, steps: int, length: int) -> None:
+    if state is None and steps >= length:
         raise LedgerError(
             "Every step of this run was begun and none was saved: this run is over. Nothing was run."
         )
-    if state is not None and int(state["step"]) > begun:
+    if state is not None and int(state["step"]) > steps:
         raise LedgerError(
             "The saved model has taken steps that the ledger does not know of: this is an older copy of the "
             "ledger. This run is not resumed. Nothing was run."
@@ -193,7 +195,7 @@ def _entry(account: Account, name: str) -> Entry | None:
     return next((entry for entry in charges if entry.description.endswith(f", run {name}")), None)
 
 
-def paid_for(account: Account, run: Priced, folder: Named) -> tuple[Paid, bool]:
+def find_charge(account: Account, run: Priced, folder: Named) -> tuple[Paid, bool]:
     """The charge that paid for the run of this folder, if it stands in this account; and
     whether its session was closed."""
     entry = _entry(account, folder.name)

@@ -30,7 +30,7 @@ from deniable.learn.sgd.data import views
 from deniable.learn.sgd.data.rows import Lot, Positions, Rows
 from deniable.learn.sgd.noise import COUNTED, CorrelatedNoise, count_deviation, gaussians, noisy_mean
 from deniable.learn.sgd.outcome import BROKEN, DIVERGED, FEW, History, Trained, Usable
-from deniable.learn.sgd.sampling.draws import Allocation, allocated, drawn, positions_in
+from deniable.learn.sgd.sampling.draws import Allocation, allocate, draw_lot, positions_in
 from deniable.loss import Loss
 from deniable.mechanism import Random
 
@@ -50,31 +50,31 @@ class Sums:
     """What a lot adds up to, before any noise: private, and never released as it is.
 
     `total` holds a vector for each group: the sum of clipped gradients in the parameters' precision, or in
-    whole grid units. `inside` is Σ(bᵢ − ½), bᵢ whether a norm was within the bound; `usable` is how many
-    examples had a gradient. `seen` is for the owner's terminal: losses and norms.
+    whole grid units. `inside_count` is Σ(bᵢ − ½), bᵢ whether a norm was within the bound; `usable_count` is
+    how many examples had a gradient. `readings` is for the owner's terminal: losses and norms.
     """
 
     total: dict[str, Tensor]
-    inside: float = 0.0
-    usable: int = 0
-    seen: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+    inside_count: float = 0.0
+    usable_count: int = 0
+    readings: list[tuple[Tensor, Tensor]] = field(default_factory=list)
 
     def add(self, group: str, vector: Tensor) -> None:
         """The first part of a lot is taken as it is; more parts are added in double precision."""
         before = self.total.get(group)
         self.total[group] = vector if before is None else before.double().add_(vector)
 
-    def units(self, group: str, like: Tensor) -> Tensor:
+    def units(self, group: str, sample: Tensor) -> Tensor:
         """The group's sum in grid units."""
         if group not in self.total:
-            self.total[group] = torch.zeros_like(like, dtype=torch.int64)
+            self.total[group] = torch.zeros_like(sample, dtype=torch.int64)
         return self.total[group]
 
 
-def shown(seen: list[tuple[Tensor, Tensor]]) -> tuple[float, int, int]:
+def summarize(readings: list[tuple[Tensor, Tensor]]) -> tuple[float, int, int]:
     """What the owner's terminal shows of losses and norms: Σ of losses, rows, rows left out."""
-    masks = [torch.isfinite(norms) for _, norms in seen]
-    losses = [losses.double().nan_to_num(0.0, 0.0, 0.0).sum() for losses, _ in seen]
+    masks = [torch.isfinite(norms) for _, norms in readings]
+    losses = [losses.double().nan_to_num(0.0, 0.0, 0.0).sum() for losses, _ in readings]
     return float(sum(losses)), int(sum(k.sum() for k in masks)), int(sum((~k).sum() for k in masks))
 
 
@@ -83,11 +83,11 @@ class _State:
     """Which parameters are trained, in which precision and where. A model's own code may thaw one for a row;
     the owner of a loop may put others in their place."""
 
-    trained: tuple[tuple[str, nn.Parameter, bool], ...]
+    parameters: tuple[tuple[str, nn.Parameter, bool], ...]
     kinds: tuple[tuple[torch.dtype, torch.device], ...]
 
     @classmethod
-    def of(cls, model: nn.Module) -> _State:
+    def from_model(cls, model: nn.Module) -> _State:
         parameters = [*model.named_parameters()]
         return cls(
             tuple((name, p, p.requires_grad) for name, p in parameters), _kinds(p for _, p in parameters)
@@ -95,15 +95,15 @@ class _State:
 
     def changes(self, model: nn.Module) -> list[str]:
         now = dict(model.named_parameters())
-        names = [name for name in now if name not in {name for name, *_ in self.trained}]
-        kinds = _kinds(parameter for _, parameter, _ in self.trained)
-        for (name, parameter, before), kind, old in zip(self.trained, kinds, self.kinds, strict=True):
+        names = [name for name in now if name not in {name for name, *_ in self.parameters}]
+        kinds = _kinds(parameter for _, parameter, _ in self.parameters)
+        for (name, parameter, before), kind, old in zip(self.parameters, kinds, self.kinds, strict=True):
             if parameter.requires_grad is not before or kind != old or now.get(name) is not parameter:
                 names.append(name)
         return names
 
     def restore(self) -> None:
-        for _, parameter, before in self.trained:
+        for _, parameter, before in self.parameters:
             if parameter.requires_grad is not before:
                 parameter.requires_grad_(before)
 
@@ -126,18 +126,20 @@ class Trainer:
     ) -> None:
         self.run, self.rng, self.model, self.optimizer = run, rng, model, optimizer
         self.taken, self.history, self.bounds = 0, History(), dict(run.rule.bounds)
-        self.seen: list[tuple[Tensor, Tensor]] = []
+        self.readings: list[tuple[Tensor, Tensor]] = []
         self._lot = run.lot_of(ranks)
         self._clipper = run.training_clipper(model, run.checked.ways, ranks)
-        self._named = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._groups = run.groups
-        self._state = _State.of(model)
+        self._state = _State.from_model(model)
         self.next_trial = next_trial(0, rng)
         self._places: Allocation | None = None
         correlation = run.plan.correlation
-        self._correlated = None if correlation is None else CorrelatedNoise(correlation.coefficients)
+        self._correlation = None if correlation is None else CorrelatedNoise(correlation.coefficients)
         self._average = (
-            None if run.learning.average is None else {n: p.detach().clone() for n, p in self._named.items()}
+            None
+            if run.learning.average is None
+            else {n: p.detach().clone() for n, p in self._parameters.items()}
         )
         for (
             like
@@ -145,15 +147,15 @@ class Trainer:
             self._clipper.again(like, lot=self._lot, seed=0)
 
     @classmethod
-    def fresh(cls, run: DPSGD, rng: Random, *, ranks: int = 1) -> Trainer:
+    def with_copy(cls, run: DPSGD, rng: Random, *, ranks: int = 1) -> Trainer:
         """With a copy of the run's model, which itself stays as it is, and a new optimiser. Lots are shared
         by so many ranks."""
         model = structure.in_training(copy.deepcopy(run.model)).to(run.device)
         return cls(run, rng, model, run.learning.new_optimizer(model), ranks=ranks)
 
-    def learn_ways(self, checked: Checked) -> None:
+    def learn_ways(self, trial: Checked) -> None:
         """What a trial found in other modes of the model's modules."""
-        self._clipper.learn(checked.ways)
+        self._clipper.learn(trial.ways)
 
     # --------------------------------------------------------------------------------------- before the noise
 
@@ -161,18 +163,18 @@ class Trainer:
         """The lot of the next step. Empty and long lots are what they are."""
         plan = self.run.plan
         by_pass = plan.passes or plan.correlation is not None
-        positions = self._allocated(rows) if by_pass else drawn(plan, len(rows), self.rng)
+        positions = self._allocate(rows) if by_pass else draw_lot(plan, len(rows), self.rng)
         return rows.take(positions, self.run.dtype, self.rng)
 
-    def _allocated(self, rows: Rows) -> Positions:
+    def _allocate(self, rows: Rows) -> Positions:
         """What falls into this step of its pass. A pass that is resumed has lost its
         draws, and the rest of it is noise."""
         number, step = divmod(self.taken, self.run.plan.pass_length)
         if step == 0:
-            self._places = allocated(self._places, self.run.plan, number, rows, self.rng)
+            self._places = allocate(self._places, self.run.plan, number, rows, self.rng)
         return positions_in(self._places, number, step)
 
-    def clipped(self, lot: Lot) -> Sums:
+    def clip_lot(self, lot: Lot) -> Sums:
         """The sum of the lot's clipped gradients. Never raises for what a row holds.
 
         Dropout and augmentation draw from torch's generator. It gets a fresh secret seed for every step: with
@@ -185,7 +187,7 @@ class Trainer:
                 for part in self._parts(batch.to(self.run.device)):
                     self._add(sums, part)
         sums.total = {
-            group: self._rounded(sums.total.get(group), names) for group, names in self._groups.items()
+            group: self._round(sums.total.get(group), names) for group, names in self._groups.items()
         }
         return sums
 
@@ -207,14 +209,14 @@ class Trainer:
         """
         learning, examples = self.run.learning, batch.examples
         try:
-            view_batch = views.viewed(learning.augment, batch, learning.multiplicity, self.run.criterion)
+            view_batch = views.view_rows(learning.augment, batch, learning.multiplicity, self.run.criterion)
             gradients = self._clipper(view_batch, clip=dict(self.bounds))
         except (Exception, SystemExit):  # steered by a row: it must not show, our own errors included
             if examples > 1:
                 self._add(sums, batch.part(0, examples // 2))
                 self._add(sums, batch.part(examples // 2, examples))
             else:
-                sums.seen.append((torch.zeros(1), torch.tensor([torch.inf])))
+                sums.readings.append((torch.zeros(1), torch.tensor([torch.inf])))
             return
         finally:
             self._state.restore()  # what the model's code thawed for one row must not stop the others
@@ -225,17 +227,17 @@ class Trainer:
             else:
                 grid.add(vector, sums.units(group, vector))
         norms = next(iter(gradients.norms.values()))
-        sums.usable += int(torch.isfinite(norms).sum())
+        sums.usable_count += int(torch.isfinite(norms).sum())
         if isinstance(self.run.rule, Adaptive):
-            sums.inside += float((norms <= self.bounds[ALL]).sum()) - examples / 2
-        sums.seen.append((gradients.losses.cpu(), norms.cpu()))
+            sums.inside_count += float((norms <= self.bounds[ALL]).sum()) - examples / 2
+        sums.readings.append((gradients.losses.cpu(), norms.cpu()))
 
-    def _rounded(self, total: Tensor | None, names: tuple[str, ...]) -> Tensor:
+    def _round(self, total: Tensor | None, names: tuple[str, ...]) -> Tensor:
         """The sum in its final type, of which there is one whatever the lot was: ranks add theirs up. On the
         CPU, where the noise is."""
         kind = torch.int64 if self.run.privacy.grid else summing(self.run.dtype)
         if total is None:
-            return torch.zeros(sum(self._named[name].numel() for name in names), dtype=kind)
+            return torch.zeros(sum(self._parameters[name].numel() for name in names), dtype=kind)
         return total.to("cpu", kind)
 
     @contextmanager
@@ -267,14 +269,14 @@ class Trainer:
         gradient: dict[str, Tensor] = {}
         for group, names in self._groups.items():
             mean = self._noisy_mean(group, sums.total[group], multipliers[group])
-            parts = mean.split_with_sizes([self._named[name].numel() for name in names])
+            parts = mean.split_with_sizes([self._parameters[name].numel() for name in names])
             gradient |= {
-                name: part.view(self._named[name].shape) for name, part in zip(names, parts, strict=True)
+                name: part.view(self._parameters[name].shape) for name, part in zip(names, parts, strict=True)
             }
         self.history.clip.append(dict(self.bounds))
-        self.history.usable.append(self._noisy_count(sums.usable, multipliers[self.run.counting]))
+        self.history.usable.append(self._noisy_count(sums.usable_count, multipliers[self.run.counting]))
         if isinstance(self.run.rule, Adaptive):
-            self._adapt(self.run.rule, sums.inside)
+            self._adapt(self.run.rule, sums.inside_count)
         return gradient
 
     def _noisy_mean(self, group: str, total: Tensor, multiplier: float) -> Tensor:
@@ -286,22 +288,22 @@ class Trainer:
         deviation = math.nextafter(math.nextafter(multiplier, math.inf) * self.bounds[group], math.inf)
         if group == self.run.counting:
             deviation = math.nextafter(deviation * COUNTED, math.inf)
-        if self._correlated is not None:
-            return self._correlated.noisy_mean(group, total, deviation, lot, self.rng)
+        if self._correlation is not None:
+            return self._correlation.noisy_mean(group, total, deviation, lot, self.rng)
         return noisy_mean(total, deviation, lot, self.rng)
 
-    def _noisy_count(self, usable: int, multiplier: float) -> float:
+    def _noisy_count(self, count: int, multiplier: float) -> float:
         """The coordinate of the first group that counts usable rows, in rows."""
         grid = self.run.grids.get(self.run.counting)
         if grid is not None:
-            return grid.noisy_count(usable, multiplier, self.rng)
-        if self._correlated is not None:
-            return usable + float(self._correlated.draw(None, 1, count_deviation(multiplier), self.rng)[0])
-        return usable + count_deviation(multiplier) * float(gaussians(self.rng, 1)[0])
+            return grid.noisy_count(count, multiplier, self.rng)
+        if self._correlation is not None:
+            return count + float(self._correlation.draw(None, 1, count_deviation(multiplier), self.rng)[0])
+        return count + count_deviation(multiplier) * float(gaussians(self.rng, 1)[0])
 
-    def _adapt(self, rule: Adaptive, inside: float) -> None:
-        noisy = inside + math.nextafter(rule.count_noise, math.inf) * float(gaussians(self.rng, 1)[0])
-        self.bounds[ALL] = rule.moved(self.bounds[ALL], noisy / self.run.plan.lot + 0.5)
+    def _adapt(self, rule: Adaptive, count: float) -> None:
+        noisy = count + math.nextafter(rule.count_noise, math.inf) * float(gaussians(self.rng, 1)[0])
+        self.bounds[ALL] = rule.next_bound(self.bounds[ALL], noisy / self.run.plan.lot + 0.5)
 
     # ---------------------------------------------------------------------------------------- after the noise
 
@@ -309,7 +311,7 @@ class Trainer:
         """Post-processing: put the gradient where optimisers look for it and let this one move."""
         norms = [float(torch.linalg.vector_norm(part)) for part in gradient.values()]
         self.history.gradient_norm.append(math.hypot(*norms))
-        for name, parameter in self._named.items():
+        for name, parameter in self._parameters.items():
             parameter.grad = gradient[name].to(parameter.device, parameter.dtype)
         rate = self.run.learning.rate_at(self.taken - 1)
         for group in self.optimizer.param_groups:
@@ -323,7 +325,7 @@ class Trainer:
         if self._average is None or self.run.learning.average is None:
             return
         decay = min(self.run.learning.average, (1 + self.taken) / (10 + self.taken))
-        for name, parameter in self._named.items():
+        for name, parameter in self._parameters.items():
             self._average[name].lerp_(parameter.detach(), 1 - decay)
 
     def refuse_changes(self) -> None:
@@ -348,10 +350,10 @@ class Trainer:
         """One whole step on a lot that was drawn."""
         self.taken += 1
         self.try_again()
-        for parameter in self._named.values():
+        for parameter in self._parameters.values():
             parameter.grad = None
-        sums = self.clipped(lot)
-        self.seen = sums.seen
+        sums = self.clip_lot(lot)
+        self.readings = sums.readings
         gradient = self.release(sums)
         self.apply(gradient)
         return gradient
@@ -390,7 +392,7 @@ class Trainer:
         its own forward pass wrote.
         """
         model = copy.deepcopy(self.run.model)
-        parameters = self._named if self._average is None else self._average
+        parameters = self._parameters if self._average is None else self._average
         with torch.no_grad():
             for name, parameter in model.named_parameters():
                 if name in parameters:
@@ -400,7 +402,7 @@ class Trainer:
 
     def usable(self) -> Usable | None:
         """How many rows counted; a warning is logged where they were few in the whole run."""
-        usable = self._usable()
+        usable = self._count_usable()
         if usable is not None and usable.few and self.taken == self.run.plan.steps:
             LOG.warning("%s: %s", usable, self._reason_for_few())
         return usable
@@ -415,7 +417,7 @@ class Trainer:
             return DIVERGED
         return FEW
 
-    def _usable(self) -> Usable | None:
+    def _count_usable(self) -> Usable | None:
         """From released counts alone."""
         counts, plan = self.history.usable, self.run.plan
         if not counts:
@@ -431,7 +433,7 @@ class Trainer:
         """All that the next step needs, and nothing of the generator: its holder could
         take the noise off again."""
         return {
-            "model": {name: parameter.detach() for name, parameter in self._named.items()},
+            "model": {name: parameter.detach() for name, parameter in self._parameters.items()},
             "optimizer": self.optimizer.state_dict(),
             "step": self.taken,
             "loss": self.used.to_json(),
@@ -447,7 +449,7 @@ class Trainer:
 
     def restore(self, state: dict[str, Any]) -> None:
         with torch.no_grad():
-            for name, parameter in self._named.items():
+            for name, parameter in self._parameters.items():
                 parameter.copy_(state["model"][name])
         self.optimizer.load_state_dict(state["optimizer"])
         self.taken = int(state["step"])
@@ -455,10 +457,10 @@ class Trainer:
         self._average = state["average"]
         self.history = History(**state["history"])
 
-    def take_bounds(self, saved: Mapping[str, float]) -> None:
+    def take_bounds(self, bounds: Mapping[str, float]) -> None:
         """Bounds that move go on where they were. Fixed ones are the run's own: its grid is made for them."""
         if isinstance(self.run.rule, Adaptive):
-            self.bounds = dict(saved)
+            self.bounds = dict(bounds)
 
 
 Watch = Callable[[Trainer], None]

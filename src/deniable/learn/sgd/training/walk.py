@@ -86,10 +86,10 @@ class Walking(Generic[Value]):
         return self.run.unit
 
     def open(self, data: Any, *, rng: Random) -> Walked[Value]:
-        self.walks.append(self.started(rng))
+        self.walks.append(self.start(rng))
         return Walked(self.run, self.run.rows(data), self.walks[-1])
 
-    def started(self, rng: Random) -> Walk[Value]:
+    def start(self, rng: Random) -> Walk[Value]:
         """The run as it was saved, at the step after those that were begun."""
         walk = self.run.walk(rng)
         if self.state is not None:
