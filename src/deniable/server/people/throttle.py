@@ -42,7 +42,7 @@ CHARACTERS = 1000
 Key = tuple[str, str]
 
 
-class Window:
+class RecentCounts:
     """What was counted of late: how many at which moment, oldest first.
 
     A long text counts for many but takes one place, since old ones are forgotten inside the event loop."""
@@ -82,7 +82,7 @@ class Throttle:
 
     def __init__(self, rates: Rates) -> None:
         self._turn = threading.Lock()
-        self._windows: dict[Key, Window] = {}
+        self._windows: dict[Key, RecentCounts] = {}
         self._sites: dict[str, dict[str, float]] = {}
         self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._running: Counter[str] = Counter()
@@ -153,7 +153,7 @@ class Throttle:
         with self._turn:
             if now > self._swept + SWEEP_SECONDS and max(len(self._windows), len(self._sites)) > MOST_KEYS:
                 self._sweep(now)
-            window = self._windows.setdefault((kind, who), Window())
+            window = self._windows.setdefault((kind, who), RecentCounts())
             window.forget(now - self._longest[kind])
             for limit in limits:
                 if window.count_since(now - limit.get_expiry()) + weight > limit.amount:
