@@ -15,6 +15,7 @@ What is counted, and why nobody is locked out by a stranger:
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -41,9 +42,10 @@ CHARACTERS = 1000
 Key = tuple[str, str]
 
 
-class Window:
-    """What was counted of late: how many at which moment, oldest first. A long text counts for many, but takes
-    one place, since what is over is forgotten inside the event loop."""
+class RecentCounts:
+    """What was counted of late: how many at which moment, oldest first.
+
+    A long text counts for many but takes one place, since old ones are forgotten inside the event loop."""
 
     def __init__(self) -> None:
         self.counts: OrderedDict[float, int] = OrderedDict()
@@ -58,14 +60,16 @@ class Window:
         self.total += weight
 
     def give_back(self, moment: float, weight: int) -> None:
-        counted = self.counts.get(moment, 0)
-        if counted > weight:
-            self.counts[moment] = counted - weight
+        before = self.counts.get(moment, 0)
+        if before > weight:
+            self.counts[moment] = before - weight
         else:
             self.counts.pop(moment, None)
-        self.total -= min(weight, counted)
+        self.total -= min(weight, before)
 
     def count_since(self, oldest: float) -> int:
+        if next(iter(self.counts), math.inf) > oldest:
+            return self.total
         return sum(weight for moment, weight in self.counts.items() if moment > oldest)
 
 
@@ -78,14 +82,16 @@ class Throttle:
 
     def __init__(self, rates: Rates) -> None:
         self._turn = threading.Lock()
-        self._windows: dict[Key, Window] = {}
+        self._windows: dict[Key, RecentCounts] = {}
         self._sites: dict[str, dict[str, float]] = {}
         self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._running: Counter[str] = Counter()
         self._swept = -SWEEP_SECONDS
         try:
             self._limits = {name: parse_many(getattr(rates, name)) for name in rates.__dataclass_fields__}
-            self._longest = {name: _longest(limits) for name, limits in self._limits.items()}
+            self._longest = {
+                name: max(limit.get_expiry() for limit in limits) for name, limits in self._limits.items()
+            }
         except ValueError:
             raise InvalidParameter('Expected rates like "10/minute". Nothing was started.') from None
 
@@ -147,10 +153,10 @@ class Throttle:
         with self._turn:
             if now > self._swept + SWEEP_SECONDS and max(len(self._windows), len(self._sites)) > MOST_KEYS:
                 self._sweep(now)
-            window = self._windows.setdefault((kind, who), Window())
+            window = self._windows.setdefault((kind, who), RecentCounts())
             window.forget(now - self._longest[kind])
             for limit in limits:
-                if _recent(window, limit, limits, now) + weight > limit.amount:
+                if window.count_since(now - limit.get_expiry()) + weight > limit.amount:
                     raise _too_many(limit)
             window.add(now, weight)
         return now, weight
@@ -216,16 +222,6 @@ class Throttle:
             self._known[person, host] = None
             if len(self._known) > MOST_KEYS:
                 self._known.popitem(last=False)
-
-
-def _recent(window: Window, limit: RateLimitItem, limits: list[RateLimitItem], now: float) -> int:
-    if len(limits) == 1:
-        return window.total  # what is older has been taken away
-    return window.count_since(now - limit.get_expiry())
-
-
-def _longest(limits: list[RateLimitItem]) -> int:
-    return max(limit.get_expiry() for limit in limits)
 
 
 def _too_many(limit: RateLimitItem) -> TooMany:

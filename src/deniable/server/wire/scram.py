@@ -43,6 +43,7 @@ class ScramExchange:
             )
         self._header = f"{binding},,"
         fields = dict(part.partition("=")[::2] for part in self._bare.split(","))
+        # RFC 5802 §5.1: "m" names an extension that a server must refuse if it does not know it.
         if "m" in fields or not 8 <= len(fields.get("r", "")) <= 256:
             raise ProtocolError("The first message of the login has no nonce, or asks for an extension.")
         # The server's part of the nonce makes every exchange new: a recorded proof signs another one.
