@@ -128,7 +128,7 @@ def ours(table: Table, train: Path, test: Path, n: int, epsilon: float) -> float
     run = TableTraining.for_budget(
         TableMethod.LOGISTIC, table, n, StepOptions(), Budget(epsilon, DEFAULT_DELTA)
     )
-    seen, model = run.fitted(run.mechanism(run.rows(train), rng=SecureRandom()))
+    seen, model = run.build_model(run.mechanism(run.rows(train), rng=SecureRandom()))
     return 100 * seen.accuracy(model, test)
 
 
