@@ -50,7 +50,7 @@ class Digits:
 
     @classmethod
     def from_images(cls, images: Any) -> Digits:
-        """From `datasets.load("mnist")`."""
+        """The digits of `datasets.load("mnist")`."""
         return cls(
             _pixels(images.images),
             torch.from_numpy(images.labels).long(),

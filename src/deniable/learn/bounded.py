@@ -186,7 +186,7 @@ def one_row(unit: Unit) -> Unit:
 
 
 def _find_numbers(classes: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:
-    """As `_place`, for numbers among numbers."""
+    """The same as `_place`, for numbers among numbers."""
     order = np.argsort(classes)
     at = order[np.clip(np.searchsorted(classes[order], values), 0, len(classes) - 1)]
     return np.where(classes[at] == values, at, -1)

@@ -227,7 +227,7 @@ def _log_mean(p: Floats, s: Floats) -> Floats:
 
 
 def _hull(grid: Floats, mask: NDArray[np.bool_]) -> tuple[float, float]:
-    """From the first to the last that is allowed, and a step of the grid beyond."""
+    """The stretch from the first to the last that is allowed, and a step of the grid beyond."""
     places = np.flatnonzero(mask)
     if not len(places):
         return float(grid[0]), float(grid[-1])

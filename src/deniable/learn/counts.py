@@ -206,7 +206,7 @@ class PrivateNaiveBayes(_Counting):
         return self
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
-        """Of each class, up to the assumption of independent features."""
+        """The log-probability of each class, up to the assumption of independent features."""
         cells = self._cells(X)
         joint = self.model_.prior + sum(table[cells[:, i]] for i, table in enumerate(self.model_.features))
         return np.asarray(joint - np.logaddexp.reduce(joint, axis=1, keepdims=True))

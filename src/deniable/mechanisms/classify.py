@@ -74,7 +74,7 @@ def grow(counts: Counts, *, depth: int, least: float = 1.0) -> DecisionTree:
 
 
 def information_gain(table: Counts) -> float:
-    """In bits, of knowing the value in a table of (values, labels).
+    """The gain in bits of knowing the value in a table of (values, labels).
 
     >>> information_gain(np.array([[10, 0], [0, 10]]))
     1.0

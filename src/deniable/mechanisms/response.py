@@ -138,7 +138,7 @@ class RandomizedResponse:
         return float(joint / (joint + (1 - p) * self.lie))
 
     def variance(self, share: Number, reports: int) -> float:
-        """Of the estimate of `share` from this many reports: λ(1 − λ)/(n·(truth −
+        """The variance of the estimate of `share` from this many reports: λ(1 − λ)/(n·(truth −
         lie)²), λ the share of reports.
 
         At least 4 times that of truthful answers for fair coins, and falling as 1/n.

@@ -81,7 +81,7 @@ class GridShape:
         return grid.write(grid.add(values, noise.draw(rng, self.dimension)), g)
 
     def error(self, noise: IntegerNoise, confidence: float) -> Error:
-        """Of the one number, or of the worst coordinate."""
+        """The error of the one number, or of the worst coordinate."""
         units = noise.within(tails.per_coordinate(checks.failure(confidence), self.size))
         # Beside the noise, reading may have moved the coordinate by half a unit.
         within = float((units + Fraction(self.rounding)) * self.step)
@@ -90,7 +90,7 @@ class GridShape:
         return Error(within, float(confidence), self.expected_error(noise), "absolute")
 
     def norm_error(self, noise: IntegerNoise, confidence: float) -> Error:
-        """Of the L1 norm of all coordinates' errors."""
+        """The error of the L1 norm of all coordinates' errors."""
         units = noise.norm_within(float(checks.failure(confidence)), self.size)
         within = float((units + self.size * Fraction(self.rounding)) * self.step)
         return Error(within, float(confidence), self.size * self.expected_error(noise), "l1")
@@ -165,18 +165,18 @@ class NumberMechanism(ABC):
     @property
     @abstractmethod
     def noise(self) -> IntegerNoise:
-        """In grid units."""
+        """The noise in grid units."""
 
     @cached_property
     def shape(self) -> GridShape:
         return GridShape(self.dimension, self.granularity)
 
     def error(self, confidence: float = 0.95) -> Error:
-        """Of the one number, or of the worst coordinate."""
+        """The error of the one number, or of the worst coordinate."""
         return self.shape.error(self.noise, confidence)
 
     def norm_error(self, confidence: float = 0.95) -> Error:
-        """Of the L1 norm of all coordinates' errors: for Laplace noise exact up to 4096
+        """The error of the L1 norm of all coordinates' errors: for Laplace noise exact up to 4096
         coordinates, else by Chernoff."""
         return self.shape.norm_error(self.noise, confidence)
 

@@ -54,8 +54,8 @@ class Roles:
 
     @classmethod
     def from_text(cls, text: str) -> Roles:
-        """From a play whose speeches begin with a line "ROLE:". Speeches of one role are joined; the last
-        rows of each are held out."""
+        """The roles of a play whose speeches begin with a line "ROLE:". Speeches of one role are joined; the
+        last rows of each are held out."""
         characters = "".join(sorted(set(text)))
         number = {c: i for i, c in enumerate(characters)}
         learn, test, owner = [], [], []
@@ -79,7 +79,7 @@ class Roles:
         )
 
     def dealt(self, split: str) -> Clients:
-        """By role, or the same rows dealt out evenly to as many clients."""
+        """Clients by role, or the same rows dealt out evenly to as many clients."""
         if split == "by role":
             return Clients.by_owner(self.x, self.y, self.owner)
         return iid(self.x, self.y, clients=len(np.unique(self.owner)))

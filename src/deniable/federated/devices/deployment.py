@@ -98,7 +98,7 @@ class Deployment:
 
     @property
     def model(self) -> nn.Module:
-        """As it was after the last round that was released."""
+        """The model as it was after the last round that was released."""
         return copy.deepcopy(self._coordinator.model)
 
     def step(self) -> Release[Round]:

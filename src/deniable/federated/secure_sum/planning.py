@@ -61,7 +61,8 @@ def _safe_threshold(clients: int, neighbours: int, colluding: float, unsafe: flo
 
 
 def _complete_threshold(clients: int, colluding: float, dropping: float) -> int:
-    """With everybody for a neighbour: above the colluders, and as many shares as survivors still bring."""
+    """The threshold with everybody for a neighbour: above the colluders, and as many shares as survivors
+    still bring."""
     colluders, survivors = int(colluding * clients), clients - 1 - int(dropping * clients)
     if survivors <= colluders:
         raise InvalidParameter(

@@ -71,7 +71,8 @@ class Attributes:
 
     @classmethod
     def snapshot(cls, model: nn.Module, previous: Attributes | None = None) -> Attributes:
-        """As they are now. Copies of tensors that have not changed since `previous` are taken from there."""
+        """The attributes as they are now. Copies of tensors that have not changed since `previous` are taken
+        from there."""
         contents = tuple(_Held.from_module(module) for module in model.modules())
         copies = (
             {}

@@ -57,7 +57,7 @@ class Batch:
         return replace(self, rows=map_parts(lambda part: part[own], self.rows), weights=weights)
 
     def fill(self, size: int, example: Any) -> Batch:
-        """With the rows of a made-up example in the places that are missing to so many examples."""
+        """The batch with the rows of a made-up example in the places that are missing to so many examples."""
         missing = size - self.examples
         if missing <= 0:
             return self

@@ -66,7 +66,7 @@ Pass = Callable[[Task, Batch], Passed]
 
 @torch.no_grad()
 def chained(task: Task, batch: Batch) -> Passed:
-    """By closed forms, layer by layer. Raises `Uncovered` when the model is no chain of layers."""
+    """Gradients by closed forms, layer by layer. Raises `Uncovered` when the model is no chain of layers."""
     criterion, x, y = _pair(task, batch)
     tape = task.tape(batch)
     links = chain.links(task.model, tape)
@@ -91,7 +91,8 @@ def _pair(task: Task, batch: Batch) -> tuple[Callable[[Any, Any], Tensor], Tenso
 
 
 def closed(task: Task, batch: Batch) -> Passed:
-    """By closed forms. Raises `Uncovered` when a parameter is used in a way that none of them covers."""
+    """Gradients by closed forms. Raises `Uncovered` when a parameter is used in a way that none of them
+    covers."""
     tape = task.tape(batch)
     try:
         losses = _write_tape(task, batch, tape)
@@ -138,7 +139,7 @@ class _Losses(nn.Module):
 
 
 def vectorized(task: Task, batch: Batch) -> Passed:
-    """By vmap(grad) over the examples."""
+    """Gradients by vmap(grad) over the examples."""
     losses_of = _Losses(task)
 
     def loss(parameters: dict[str, Tensor], rows: Any, shares: Tensor) -> Tensor:

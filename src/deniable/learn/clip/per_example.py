@@ -183,7 +183,7 @@ class PerExample:
         return Rehearsal(raised=False, finite=finite)
 
     def _try_gradients(self, way: Found, batch: Batch, sizes: Sequence[int]) -> None:
-        """On made-up rows of these shapes, in batches of these sizes."""
+        """Try gradients on made-up rows of these shapes, in batches of these sizes."""
         if way.run is not alone and not is_same_alone(self._task, self._path(way), batch, sizes):
             self._distrust(batch)
 
@@ -251,7 +251,7 @@ class PerExample:
             start += size
 
     def _block_sizes(self, way: Found, lot: float) -> tuple[int, int]:
-        """Of large and of small blocks: all of an expected lot, as far as memory allows,
+        """The sizes of large and of small blocks: all of an expected lot, as far as memory allows,
         and two deviations of its size."""
         large = self._size(way, max(1, math.ceil(lot)))
         return large, self._microbatch or min(large, math.ceil(2 * math.sqrt(lot)))

@@ -150,7 +150,7 @@ class GradientPerturbation(LinearFit):
         return self.loss_of(self.descent.steps)
 
     def loss_of(self, steps: int) -> Loss:
-        """Of the first `steps` steps."""
+        """The loss of the first `steps` steps."""
         step = GaussianNoise(self.noise_multiplier)
         return (step if self.rate == 1 else step.sampled(self.rate)) * steps if steps else Composed(())
 
@@ -304,7 +304,7 @@ class Way:
             LOG.warning("%s: %s", usable, FEW)
 
     def state(self) -> dict[str, Any]:
-        """Made of released weights alone, as lists: exact in double precision."""
+        """A state of released weights alone, as lists: exact in double precision."""
         vectors = {"w": self.w, "speed": self.speed, "mean": self.mean}
         lists = {name: values.tolist() for name, values in vectors.items()}
         numbers = {"counts": self.counts, "averaged": self.average_count, "step": self.taken}
@@ -323,7 +323,8 @@ def _whole_rows(x: Floats) -> Whole:
 
 
 def _scores(w: Floats, x: Whole) -> Floats:
-    """Of rows in grid units, exact: every partial sum is an integer of at most ROW·WEIGHT·LONGEST = 2⁵²."""
+    """The scores of rows in grid units, exact: every partial sum is an integer of at most ROW·WEIGHT·LONGEST
+    = 2⁵²."""
     return np.asarray((x @ np.rint(w * WEIGHT).T) / (ROW * WEIGHT))
 
 

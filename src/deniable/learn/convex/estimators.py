@@ -131,7 +131,7 @@ class PrivateLogisticRegression(_LinearClassifier):
     """
 
     def predict_proba(self, X: Any) -> Floats:
-        """Of each class; with more than two the one-against-rest odds, scaled to one."""
+        """The probability of each class; with more than two the one-against-rest odds, scaled to one."""
         p = 0.5 * (1 + np.tanh(0.5 * self._scores(X)))
         if len(self.classes_) == 2:
             return np.hstack([1 - p, p])

@@ -183,7 +183,7 @@ class ObjectivePerturbation(LinearFit):
 
     @property
     def scale(self) -> float:
-        """Of the linear term: σ, or 1/a with δ = 0."""
+        """The scale of the linear term: σ, or 1/a with δ = 0."""
         epsilon, delta = self._objective_cost
         left = epsilon - math.log1p(self.loss_function.smoothness / self.ridge)
         if not delta:

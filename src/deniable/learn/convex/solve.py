@@ -44,7 +44,7 @@ class RidgeObjective:
 
     @property
     def smoothness(self) -> float:
-        """Of F: at most β·Σ‖xᵢ‖² + Λ."""
+        """The smoothness of F: at most β·Σ‖xᵢ‖² + Λ."""
         return self.loss.smoothness * float((self.x**2).sum()) + self.ridge
 
     def rounding(self, w: Floats) -> float:

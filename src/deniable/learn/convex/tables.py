@@ -35,7 +35,7 @@ class LinearTable:
 
     @property
     def length(self) -> float:
-        """Of the longest row, rounded up."""
+        """The length of the longest row, rounded up."""
         return float(np.sqrt(len(self.table.features) + 1)) * (1 + 1e-12)
 
     def run(

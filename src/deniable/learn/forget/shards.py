@@ -57,7 +57,7 @@ class Shards:
         return cls(train, x, y, np.asarray(dealt, np.int64), present, models)
 
     def forget(self, places: Iterable[int]) -> Shards:
-        """Without the rows at these places: only their shards are trained anew."""
+        """The model without the rows at these places: only their shards are trained anew."""
         rows = np.unique(np.asarray(list(places), np.int64))
         if len(rows) and not (rows[0] >= 0 and rows[-1] < len(self.y)):
             raise InvalidParameter(f"Expected places from 0 to {len(self.y) - 1}. Nothing was forgotten.")

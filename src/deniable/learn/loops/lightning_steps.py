@@ -150,7 +150,7 @@ class PrivateSteps:
     def save_checkpoint(
         self, checkpoint: dict[str, Any], filepath: Any, *values: Any, **options: Any
     ) -> None:
-        """With the record of the run, without which nobody can go on."""
+        """Save with the record of the run, without which nobody can go on."""
         record = {RECORD: self.loop.saved().to_dict()} if self.loop.begun else {}
         super().save_checkpoint({**checkpoint, **record}, filepath, *values, **options)  # type: ignore[misc]
 

@@ -53,7 +53,7 @@ class SavedLoop:
 
     @classmethod
     def of(cls, record: Any) -> SavedLoop:
-        """From what `to_dict` gave. Raises for anything else."""
+        """The loop that `to_dict` gave. Raises for anything else."""
         try:
             bounds = {str(group): float(bound) for group, bound in record["bounds"].items()}
             history = asdict(History(**record["history"]))
@@ -174,7 +174,7 @@ class PaidLoop:
         return self._private
 
     def saved(self) -> SavedLoop:
-        """For a checkpoint."""
+        """The loop for a checkpoint."""
         trainer = self._require_begun().trainer
         return SavedLoop(
             self._name, self.run.loss.to_json(), trainer.taken, dict(trainer.bounds), asdict(trainer.history)

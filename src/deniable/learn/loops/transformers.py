@@ -146,7 +146,7 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
         return 0
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        """With the record of the run, without which nobody can go on."""
+        """Save with the record of the run, without which nobody can go on."""
         super()._save_checkpoint(model, trial)
         folder = Path(self._get_output_dir(trial=trial)) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
         text = json.dumps(self.loop.saved().to_dict())
@@ -155,7 +155,7 @@ class PrivateTrainer(Trainer):  # type: ignore[misc]
     # ---------------------------------------------------------------------------------------- looking at rows
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:
-        """Of these rows, or of the Trainer's own, of which one set may be told by its name."""
+        """A loader of these rows, or of the Trainer's own, of which one set may be told by its name."""
         for name, rows in _by_name(self.eval_dataset).items():
             if eval_dataset is None or (isinstance(eval_dataset, str) and eval_dataset == name):
                 self._refuse_private(rows)

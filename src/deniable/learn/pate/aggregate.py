@@ -63,7 +63,7 @@ class NoisyVote:
         return self.loss_of(self.answers)
 
     def loss_of(self, answers: int) -> Loss:
-        """Of this many labels."""
+        """The loss of this many labels."""
         return _noises(laplace(self.scale), MOVED * answers)
 
     @classmethod
@@ -116,7 +116,7 @@ class GNMax:
         return self.loss_of(self.answers)
 
     def loss_of(self, answers: int) -> Loss:
-        """Of this many labels."""
+        """The loss of this many labels."""
         return _noises(gaussian(self.sigma, 1, 1), MOVED * answers)
 
     @classmethod
@@ -182,7 +182,7 @@ class ConfidentGNMax:
         return self.loss_of(self.questions, self.answers)
 
     def loss_of(self, questions: int, answers: int) -> Loss:
-        """Of this many checks and this many labels."""
+        """The loss of this many checks and this many labels."""
         check_loss = _noises(gaussian(self.sigma_check, 1, 1), questions)
         return check_loss + _noises(gaussian(self.sigma, 1, 1), MOVED * answers)
 

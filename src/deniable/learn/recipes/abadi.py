@@ -178,7 +178,7 @@ def tuned(**settings: Any) -> PcaNetwork:
 
 
 def tuned_for(epsilon: float, delta: float, **settings: Any) -> PcaNetwork:
-    """As `tuned`, with the least noise for (ε, δ).
+    """The same as `tuned`, with the least noise for (ε, δ).
 
     >>> made = tuned_for(2, 1e-5)
     >>> 1.99 < accounting.epsilon(made.loss, 1e-5).upper <= 2

@@ -118,7 +118,7 @@ def laplace_symmetric(sums: Tensor, scale: Fraction, rng: Random) -> Tensor:
 
 
 def laplace_loss(sensitivity: int, epsilon: Number) -> DiscreteLaplaceNoise:
-    """Of `laplace` with scale = sensitivity/ε, in grid units."""
+    """The loss of `laplace` with scale = sensitivity/ε, in grid units."""
     return DiscreteLaplaceNoise(plain(sensitivity / fraction(epsilon)), sensitivity)
 
 

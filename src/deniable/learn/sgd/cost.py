@@ -29,7 +29,7 @@ class Cost:
     replace: bool
 
     def loss(self, noise_multiplier: float, steps: int) -> Loss:
-        """Of the first `steps` steps."""
+        """The loss of the first `steps` steps."""
         counts: Counter[float] = Counter()
         for stage, factor in enumerate(self.stages):
             first, after = self._first(stage), self._first(stage + 1)

@@ -11,7 +11,7 @@ Schedule = Callable[[int], float]
 
 
 def linear(start: float, end: float, over: int) -> Schedule:
-    """From `start` to `end` in equal parts over so many steps, then `end` (Abadi et al.
+    """A rate from `start` to `end` in equal parts over so many steps, then `end` (Abadi et al.
     2016: 0.1 to 0.052 over 10 epochs).
 
     >>> rate = linear(0.1, 0.05, over=10)
@@ -24,7 +24,7 @@ def linear(start: float, end: float, over: int) -> Schedule:
 
 
 def cosine(start: float, over: int, end: float = 0.0) -> Schedule:
-    """From `start` to `end` along half a cosine over so many steps, then `end`."""
+    """A rate from `start` to `end` along half a cosine over so many steps, then `end`."""
     first, last = float(checks.number("start", start, above=0)), float(checks.number("end", end, at_least=0))
     length = checks.whole("over", over, at_least=1)
     return lambda step: last + (first - last) * (1 + math.cos(math.pi * min(1.0, step / length))) / 2

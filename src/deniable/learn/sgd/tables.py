@@ -58,7 +58,7 @@ class Feature:
         return 1
 
     def inputs(self, column: Any) -> NDArray[np.float64]:
-        """From the bounds to [−1, 1], clamped; NaN stays."""
+        """Numbers from the bounds to [−1, 1], clamped; NaN stays."""
         values = np.clip(_numbers(column), self.low, self.high)
         return np.asarray((values - self.low) / ((self.high - self.low) / 2) - 1)[:, None]
 
@@ -136,7 +136,7 @@ class Table:
 
     @property
     def inputs(self) -> int:
-        """Of a model: a number is one, a column of words as many as it has words."""
+        """The inputs of a model: a number is one, a column of words as many as it has words."""
         return sum(feature.width for feature in self.features)
 
     @property

@@ -32,7 +32,8 @@ def _plus(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, **options: 
 
 
 def _apply_pair(cover: Cover, func: Callable[..., Tensor], a: Any, b: Any, options: dict[str, Any]) -> Any:
-    """Of two tensors, one of which may be computed from parameters alone and be spread over the examples."""
+    """A function of two tensors, one of which may be computed from parameters alone and be spread over the
+    examples."""
     out = func(spread_out(cover, a, b), spread_out(cover, b, a), **options)
     if len(cover.owners):
         carry(cover, out, (a, b))

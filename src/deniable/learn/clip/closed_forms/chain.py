@@ -45,7 +45,7 @@ def forward(links: list[Link], x: Tensor) -> Tensor:
 
 
 def backward(links: list[Link], g: Tensor | None) -> None:
-    """From the last link to the first that is trained; before it nothing is needed."""
+    """Go from the last link to the first that is trained; before it nothing is needed."""
     first = next(i for i, link in enumerate(links) if isinstance(link, Linear | Convolution))
     fresh = False
     for i in range(len(links) - 1, first - 1, -1):

@@ -73,7 +73,8 @@ class Cover(TorchFunctionMode):
         return table in self.tape.for_all
 
     def owner(self, x: Tensor) -> Tensor | None:
-        """Of positions that an index picked; None where there is one stretch for each example."""
+        """The examples of positions that an index picked; None where there is one stretch for each
+        example."""
         owner: Tensor | None = self.owners.get(x)  # type: ignore[no-untyped-call]
         return owner
 

@@ -42,7 +42,7 @@ def _hold(cover: Cover, func: Callable[..., Tensor], x: Tensor, *rest: Any, **op
 
 
 def _einsum(cover: Cover, func: Callable[..., Tensor], equation: Any, *operands: Any) -> Any:
-    """Of examples and one parameter: the examples' letter comes first, in the input and
+    """A product of examples and one parameter: the examples' letter comes first, in the input and
     in the output, and nowhere else."""
     flat = operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
     if not cover.tape.tracks(*flat):

@@ -49,7 +49,8 @@ def leading(index: Any) -> Any:
 
 
 def _places(index: Tensor) -> Tensor:
-    """Along the first axis, as a matrix (places, …); a mask has one for each place that it lets through."""
+    """The places along the first axis, as a matrix (places, …); a mask has one for each place that it lets
+    through."""
     at = torch.nonzero(index)[:, 0] if index.dtype is torch.bool else index
     return at.flatten(1) if at.dim() > 1 else at.reshape(-1, 1)
 

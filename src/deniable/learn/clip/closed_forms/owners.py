@@ -120,7 +120,7 @@ def _to_place(index: Any) -> int | None:
 
 
 def _transpose(cover: Cover, func: Callable[..., Any], x: Tensor, *axes: Any, **options: Any) -> Any:
-    """Of a stack of matrices, each turned."""
+    """A stack of matrices, each of them turned."""
     out = func(x, *axes, **options)
     if cover.tape.tracks(x) and x.dim() == 3 and {axis % 3 for axis in (*axes, *options.values())} == {1, 2}:
         cover.transposes[out] = x
@@ -188,7 +188,7 @@ ALIKE = (
 
 
 def _chunk(cover: Cover, func: Callable[..., Any], x: Tensor, *rest: Any, **options: Any) -> Any:
-    """Along another axis than that of the positions."""
+    """A split along another axis than that of the positions."""
     out = func(x, *rest, **options)
     axis = options.get("dim", rest[1] if len(rest) > 1 else 0)
     if len(cover.owners) and axis % x.dim() > 0:

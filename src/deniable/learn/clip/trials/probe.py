@@ -421,7 +421,7 @@ def close(a: Tensor, b: Tensor, scale: float | None = None) -> bool:
 
 
 def _memory_of_run(task: Task, run: Pass, batches: list[list[Batch]]) -> int:
-    """Of the first draw whose rows stay in their order; one of them does."""
+    """The numbers held in the first draw whose rows stay in their order; one of them does."""
     for batch, *_ in batches:
         with suppress(Reordered):
             return _numbers_held(run(task, batch))

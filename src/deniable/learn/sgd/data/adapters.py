@@ -73,7 +73,7 @@ class Columns(Dataset[Any]):
         return {name: values[index] for name, values in self.columns.items()}
 
     def refuse_dates(self, names: tuple[Any, ...]) -> None:
-        """By the type of a whole column: every row would be left out."""
+        """Refuse dates by the type of a whole column: every row would be left out."""
         for name in names:
             if self.columns[name].dtype.kind in "mM":
                 raise DataError(
@@ -95,7 +95,7 @@ def column_names(dataset: Any) -> list[str] | None:
 
 
 def is_frame(data: Any) -> bool:
-    """By its type: nothing of what it holds is read."""
+    """Whether it is a frame, by its type: nothing of what it holds is read."""
     return _kind(data) in FRAMES
 
 

@@ -56,7 +56,7 @@ class Words:
         object.__setattr__(self, "words", tuple(checks.choices("words", words)))
 
     def place(self, value: Any) -> int:
-        """Of a word; of an array's word too. Raises for any other value."""
+        """The place of a word; of an array's word too. Raises for any other value."""
         return self.words.index(value.item() if hasattr(value, "item") else value)
 
 

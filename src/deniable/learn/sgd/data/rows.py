@@ -247,7 +247,7 @@ def rows(data: Any, example: Any = None) -> Rows:
 
 
 def _select_columns(data: Any, example: Any) -> Any:
-    """Of a dict of columns those that the example has: an id of a person is no input."""
+    """The columns of a dict that the example has: an id of a person is no input."""
     row = example.row if isinstance(example, Padded) else example
     if not isinstance(data, Mapping) or not isinstance(row, Mapping) or not row.keys() <= data.keys():
         return data

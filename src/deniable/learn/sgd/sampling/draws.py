@@ -29,7 +29,7 @@ def draw_lot(plan: LotPlan, rows: int, rng: Random) -> Positions:
 
 
 def allocate(previous: Allocation | None, plan: LotPlan, number: int, rows: Rows, rng: Random) -> Allocation:
-    """At the first step of a pass. Where noise is correlated rows stay where they are."""
+    """The lots of a pass, at its first step. Where noise is correlated rows stay where they are."""
     if plan.correlation is not None and previous is not None:
         return Allocation(number, previous.steps)
     return Allocation(number, rows.places(plan.pass_length, rng))

@@ -91,7 +91,7 @@ class BandedCorrelation(Correlation):
         return banded(self.bands, self.bands)
 
     def sensitivity(self, steps: int) -> float:
-        """Of the first `steps` steps, in units of the clip, rounded up."""
+        """The sensitivity of the first `steps` steps, in units of the clip, rounded up."""
         times = -(-steps // self.apart)
         norm = sensitivity(self._column, Participation(self.bands))
         return math.nextafter(math.nextafter(math.sqrt(times), math.inf) * norm, math.inf)

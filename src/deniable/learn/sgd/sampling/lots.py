@@ -134,7 +134,8 @@ class Lots:
 def plan(
     n: Number | None, lot: Number | None, rate: Number | None, epochs: Number | None, steps: Number | None
 ) -> LotPlan:
-    """From two of n, lot and rate, and one of epochs and steps. `epochs` passes take ⌈epochs/rate⌉ steps.
+    """The plan from two of n, lot and rate, and one of epochs and steps. `epochs` passes take ⌈epochs/rate⌉
+    steps.
 
     >>> plan(n=60_000, lot=600, rate=None, epochs=2, steps=None)
     LotPlan(rate=Fraction(1, 100), lot=600.0, steps=200)

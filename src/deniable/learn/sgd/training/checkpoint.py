@@ -83,7 +83,8 @@ class Checkpoint:
 
 
 def new_name(terms: str) -> str:
-    """Of a run: random digits, and the mark of its terms. It stands in the ledger, so nobody changes it."""
+    """The name of a run: random digits, and the mark of its terms. It stands in the ledger, so nobody changes
+    it."""
     return uuid.uuid4().hex + mark(terms)
 
 
@@ -109,7 +110,7 @@ def vacant(folder: str | Path) -> Path:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """On the disk under its name, whole, when this returns."""
+    """Write it: on the disk under its name, whole, when this returns."""
     beside = path.with_name(path.name + ".new")
     with beside.open("wb") as file:
         file.write(content)

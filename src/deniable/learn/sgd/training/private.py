@@ -332,7 +332,7 @@ def _join(lot: Lot) -> Any:
 
 
 def _own_rows(batch: Batch) -> Any:
-    """Without the rows that fill up a person's."""
+    """The rows without those that fill up a person's."""
     assert batch.weights is not None
     own = batch.weights > 0
     return map_parts(lambda part: part[own], batch.rows)

@@ -135,7 +135,7 @@ class _Notes:
         self._account, self._folder, self._interval, self._noted_steps = account, folder, every, -1
 
     def note_begin(self, entry: str, step: int, length: int) -> None:
-        """Before step `step` + 1."""
+        """Note steps before step `step` + 1."""
         if step >= self._noted_steps:
             stop = min(length, step + self._interval)
             self._account.begin(entry, step, stop)

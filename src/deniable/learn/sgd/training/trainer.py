@@ -148,8 +148,8 @@ class Trainer:
 
     @classmethod
     def with_copy(cls, run: DPSGD, rng: Random, *, ranks: int = 1) -> Trainer:
-        """With a copy of the run's model, which itself stays as it is, and a new optimiser. Lots are shared
-        by so many ranks."""
+        """A trainer with a copy of the run's model, which itself stays as it is, and a new optimiser. Lots
+        are shared by so many ranks."""
         model = structure.in_training(copy.deepcopy(run.model)).to(run.device)
         return cls(run, rng, model, run.learning.new_optimizer(model), ranks=ranks)
 
@@ -280,7 +280,7 @@ class Trainer:
         return gradient
 
     def _noisy_mean(self, group: str, total: Tensor, multiplier: float) -> Tensor:
-        """In the memory of the sum, which is not needed any more."""
+        """The mean, in the memory of the sum, which is not needed any more."""
         grid, lot = self.run.grids.get(group), self.run.plan.lot
         if grid is not None:
             return grid.noisy(total, multiplier, self.rng).div_(lot).to(summing(self.run.dtype))
@@ -418,7 +418,7 @@ class Trainer:
         return FEW
 
     def _count_usable(self) -> Usable | None:
-        """From released counts alone."""
+        """The count of usable rows, from released counts alone."""
         counts, plan = self.history.usable, self.run.plan
         if not counts:
             return None

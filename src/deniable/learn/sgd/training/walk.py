@@ -49,7 +49,7 @@ class Stepwise(Protocol[Value_co]):
     def length(self) -> int: ...
 
     def loss_of(self, steps: int) -> Loss:
-        """Of the first `steps` steps."""
+        """The loss of the first `steps` steps."""
 
     def fits(self, data: Any) -> None:
         """Raise before the charge if data like these cannot be used; None is data that a
