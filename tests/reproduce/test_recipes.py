@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from deniable.reproduce import (
     names,
 )
 from deniable.reproduce.report import Report
+from tests.learn.recipes.drawings import few_drawn
 
 SHORT = LinearDescent(steps=10, learning_rate=1, clip=0.5)
 
@@ -49,7 +51,7 @@ def idx(values: np.ndarray) -> bytes:
 
 
 @pytest.fixture(autouse=True)
-def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("DENIABLE_DATA", str(tmp_path))
     digits, pictures = images((28, 28)), images((3, 32, 32))
     for name in ("mnist", "cifar10"):
@@ -63,6 +65,8 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cifar10" / "test_batch.bin").write_bytes(rows.tobytes())
     for module in (mnist, cifar10):
         monkeypatch.setattr(module, "SETTINGS", dict.fromkeys(module.SETTINGS, SHORT))
+    with few_drawn():
+        yield
 
 
 def whole(report: Report, out: Path, rows: int) -> None:
