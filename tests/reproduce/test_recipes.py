@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deniable.learn.recipes import cifar10, mnist
+from deniable.learn.recipes import abadi, cifar10, mnist
 from deniable.learn.recipes.linear import LinearDescent
 from deniable.reproduce import (
     abadi_figure3,
@@ -26,6 +26,8 @@ from deniable.reproduce.report import Report
 from tests.learn.recipes.drawings import few_drawn
 
 SHORT = LinearDescent(steps=10, learning_rate=1, clip=0.5)
+NETWORK = abadi.network
+"""With a thousand hidden units in the paper, and few here: what is tested is the report."""
 
 
 def plain(items, label):  # type: ignore[no-untyped-def]
@@ -65,6 +67,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (tmp_path / "cifar10" / "test_batch.bin").write_bytes(rows.tobytes())
     for module in (mnist, cifar10):
         monkeypatch.setattr(module, "SETTINGS", dict.fromkeys(module.SETTINGS, SHORT))
+    monkeypatch.setattr(abadi, "network", lambda features, hidden: NETWORK(features, min(hidden, 30)))
     with few_drawn():
         yield
 
