@@ -84,9 +84,9 @@ class Throttle:
         self._turn = threading.Lock()
         self._windows: dict[Key, RecentCounts] = {}
         self._sites: dict[str, dict[str, float]] = {}
-        self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._logins: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._running: Counter[str] = Counter()
-        self._swept = -SWEEP_SECONDS
+        self._sweep_time = -SWEEP_SECONDS
         try:
             self._limits = {name: parse_many(getattr(rates, name)) for name in rates.__dataclass_fields__}
             self._longest = {
@@ -95,33 +95,33 @@ class Throttle:
         except ValueError:
             raise InvalidParameter('Expected rates like "10/minute". Nothing was started.') from None
 
-    def hit(self, kind: str, who: str) -> None:
+    def hit(self, kind: str, party: str) -> None:
         """Count one, or raise where there were too many."""
-        self._count(kind, who, 1)
+        self._count(kind, party, 1)
 
     @contextmanager
-    def failures(self, kind: str, who: str, weight: int = 1) -> Iterator[None]:
+    def failures(self, kind: str, party: str, weight: int = 1) -> Iterator[None]:
         """Count what fails inside. It is counted before, so that many at once are too many, and given back if
         it goes well."""
-        moment, weight = self._count(kind, who, weight)
+        moment, weight = self._count(kind, party, weight)
         yield
-        self._give_back((kind, who), moment, weight)
+        self._give_back((kind, party), moment, weight)
 
     @contextmanager
-    def guesses(self, who: str) -> Iterator[None]:
+    def guesses(self, party: str) -> Iterator[None]:
         """Count guesses at a password that fail. One that was not looked at, since too many wait, is none."""
-        moment, weight = self._count("login_person", who, 1)
+        moment, weight = self._count("login_person", party, 1)
         try:
             yield
         except TooMany:
-            self._give_back(("login_person", who), moment, weight)
+            self._give_back(("login_person", party), moment, weight)
             raise
-        self._give_back(("login_person", who), moment, weight)
+        self._give_back(("login_person", party), moment, weight)
 
     @contextmanager
-    def text(self, who: str, length: int) -> Iterator[None]:
+    def text(self, party: str, length: int) -> Iterator[None]:
         """Count a text of so many characters, if it is refused."""
-        with self.failures("refusals", who, 1 + length // CHARACTERS):
+        with self.failures("refusals", party, 1 + length // CHARACTERS):
             yield
 
     @contextmanager
@@ -146,18 +146,21 @@ class Throttle:
 
     # -------------------------------------------------------------------------------------------- counts
 
-    def _count(self, kind: str, who: str, weight: int) -> tuple[float, int]:
+    def _count(self, kind: str, party: str, weight: int) -> tuple[float, int]:
         """When it was counted, and for how many."""
         limits, now = self._limits[kind], time.monotonic()
         weight = min(weight, *(limit.amount for limit in limits))
         with self._turn:
-            if now > self._swept + SWEEP_SECONDS and max(len(self._windows), len(self._sites)) > MOST_KEYS:
+            if (
+                now > self._sweep_time + SWEEP_SECONDS
+                and max(len(self._windows), len(self._sites)) > MOST_KEYS
+            ):
                 self._sweep(now)
-            window = self._windows.setdefault((kind, who), RecentCounts())
+            window = self._windows.setdefault((kind, party), RecentCounts())
             window.forget(now - self._longest[kind])
             for limit in limits:
                 if window.count_since(now - limit.get_expiry()) + weight > limit.amount:
-                    raise _too_many(limit)
+                    raise _refusal(limit)
             window.add(now, weight)
         return now, weight
 
@@ -166,12 +169,12 @@ class Throttle:
             if key in self._windows:
                 self._windows[key].give_back(moment, weight)
 
-    def _sweep(self, now: float) -> None:
-        self._swept = now
+    def _sweep(self, moment: float) -> None:
+        self._sweep_time = moment
         for (kind, _), window in self._windows.items():
-            window.forget(now - self._longest[kind])
+            window.forget(moment - self._longest[kind])
         self._windows = {key: window for key, window in self._windows.items() if window.total}
-        oldest = now - SITE_SECONDS
+        oldest = moment - SITE_SECONDS
         self._sites = {name: sites for name, sites in self._sites.items() if max(sites.values()) > oldest}
 
     # -------------------------------------------------------------------------------------------- logins
@@ -199,7 +202,7 @@ class Throttle:
         with self._turn:
             sites = self._sites.get(person, {})
             crowd = sum(1 for moment in sites.values() if moment > oldest)
-            if crowd >= MOST_SITES and (person, host) not in self._known:
+            if crowd >= MOST_SITES and (person, host) not in self._logins:
                 raise TooMany(
                     f"Logins by this name failed from {MOST_SITES} networks within an hour, so a new address "
                     "has to wait. Nothing was done. Log in from where you have logged in before, use a "
@@ -218,13 +221,13 @@ class Throttle:
     def _remember(self, person: str, host: str) -> None:
         """The login has gone well: its address is known from now on."""
         with self._turn:
-            self._known.pop((person, host), None)
-            self._known[person, host] = None
-            if len(self._known) > MOST_KEYS:
-                self._known.popitem(last=False)
+            self._logins.pop((person, host), None)
+            self._logins[person, host] = None
+            if len(self._logins) > MOST_KEYS:
+                self._logins.popitem(last=False)
 
 
-def _too_many(limit: RateLimitItem) -> TooMany:
+def _refusal(limit: RateLimitItem) -> TooMany:
     return TooMany(
         f"More than {limit} of this kind. Nothing was done and nothing was charged. Wait, and ask again."
     )
