@@ -4,6 +4,8 @@ by the map of real measurements."""
 from __future__ import annotations
 
 import math
+import pickle
+from copy import deepcopy
 from fractions import Fraction
 from typing import Any
 
@@ -12,11 +14,14 @@ import pytest
 from dp_accounting import dp_event as ev
 from dp_accounting.pld import pld_privacy_accountant
 from dp_accounting.privacy_accountant import NeighboringRelation
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from deniable import accounting
 from deniable.accounting import dpsgd, from_event, from_opendp, to_event
 from deniable.errors import Unaccountable
 from deniable.loss import (
+    POISSON,
     WITHOUT_REPLACEMENT,
     Allocated,
     Approximate,
@@ -39,6 +44,7 @@ from deniable.loss import (
     Zcdp,
 )
 from deniable.units import Relation, Unit
+from tests.contract.test_losses import EXAMPLES
 
 PEERS = {
     Relation.ADDED: NeighboringRelation.ADD_OR_REMOVE_ONE,
@@ -132,6 +138,86 @@ LOSSES: list[Loss] = [
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_losses_survive_the_way_there_and_back(loss: Loss) -> None:
     assert from_event(to_event(loss)) == loss
+
+
+TENTH, THIRD, HUGE, TINY = Fraction(1, 10), Fraction(1, 3), 10**400, Fraction(1, 10**400)
+NUMBERS = st.sampled_from([0.1, 0.3, 4, 4.0, TENTH, THIRD, Fraction(10, 3), Fraction(7, 10**17), HUGE, TINY])
+RATES = st.sampled_from([0.1, 1, 1.0, TENTH, THIRD, Fraction(1, 10**17), 1 - Fraction(1, 10**30), TINY])
+CAPPED = st.builds(
+    CappedSample, RATES, st.integers(1, 9), st.integers(1, 99), st.builds(GaussianNoise, NUMBERS)
+)
+MIXED = st.builds(
+    lambda sigma, a, b, rate: MixedGaussianNoise(sigma, (a, b, 0), (rate, 0, 1 - Fraction(rate))),
+    *(NUMBERS, NUMBERS, NUMBERS, RATES),
+)
+LEAVES = st.one_of(
+    *(st.builds(node, NUMBERS) for node in (GaussianNoise, LaplaceNoise, Zcdp)),
+    *(st.builds(DiscreteLaplaceNoise, NUMBERS, st.integers(1, 5)), CAPPED, MIXED),
+)
+WITH_EVENT = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.builds(Sampled, RATES, inner),
+        st.builds(Repeated, st.integers(1, 9), inner),
+        st.lists(inner, max_size=3).map(lambda parts: Composed(tuple(parts))),
+    ),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=200)
+@given(WITH_EVENT, st.booleans())
+def test_every_loss_that_has_an_event_is_read_back_digit_for_digit(loss: Loss, silent: bool) -> None:
+    if silent:
+        loss = Silenced(loss)
+    relation = loss.relation or Relation.ADDED
+    event = to_event(loss)
+    for copy in (event, deepcopy(event), pickle.loads(pickle.dumps(event))):
+        again = from_event(copy, relation)
+        assert again == loss
+        assert again.to_json() == loss.to_json()
+
+
+HAVE_EVENT = (Zcdp, LaplaceNoise, GaussianNoise, DiscreteLaplaceNoise, MixedGaussianNoise, CappedSample)
+
+
+def has_event(loss: Loss) -> bool:
+    match loss:
+        case Repeated() | Composed() | Silenced():
+            return all(map(has_event, loss.children))
+        case Sampled(_, of, scheme):
+            return scheme is POISSON and has_event(of)
+        case _:
+            return isinstance(loss, HAVE_EVENT)
+
+
+@pytest.mark.parametrize("node", [node for node in EXAMPLES if isinstance(node, Loss)], ids=str)
+def test_a_node_has_an_event_that_is_read_back_or_is_refused(node: Loss) -> None:
+    if has_event(node):
+        assert from_event(to_event(node), node.relation or Relation.ADDED) == node
+    else:
+        with pytest.raises(Unaccountable, match="has no event for"):
+            to_event(node)
+
+
+def test_the_doubles_of_an_event_never_state_less_than_the_loss() -> None:
+    """What remains of an event in a file: its doubles, without the numbers that they came from."""
+    two_thirds = Fraction(2, 3)
+    assert Fraction(to_event(GaussianNoise(THIRD)).noise_multiplier) < THIRD
+    assert Fraction(to_event(LaplaceNoise(THIRD)).noise_multiplier) < THIRD
+    assert Fraction(to_event(Zcdp(two_thirds)).rho) > two_thirds
+    assert Fraction(to_event(DiscreteLaplaceNoise(3)).noise_parameter) > THIRD
+    sample = to_event(GaussianNoise(2).sampled(two_thirds))
+    assert Fraction(sample.sampling_probability) > two_thirds
+    bare = ev.PoissonSampledDpEvent(float(sample.sampling_probability), ev.GaussianDpEvent(2.0))
+    assert from_event(bare) == GaussianNoise(2).sampled(float(sample.sampling_probability))
+    lot = to_event(CappedSample(two_thirds, 5, 50, GaussianNoise(THIRD)))
+    assert Fraction(lot.sampling_probability) > two_thirds
+    assert Fraction(lot.noise_multiplier) < THIRD
+    mixed = to_event(MixedGaussianNoise(THIRD, (two_thirds, 0), (two_thirds, THIRD)))
+    assert Fraction(mixed.standard_deviation) < THIRD
+    assert Fraction(mixed.sensitivities[0]) > two_thirds
+    assert Fraction(mixed.sampling_probs[0]) > two_thirds
 
 
 def test_events_of_silenced_units_and_of_other_nodes() -> None:

@@ -11,7 +11,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from deniable.accounting.rounding import ceil_float
+from deniable.accounting.rounding import ceil_float, floor_float
 from deniable.errors import MissingExtra, Unaccountable
 from deniable.loss import (
     POISSON,
@@ -68,7 +68,7 @@ def _event(event: Any, relation: Relation) -> Loss:
         case "SelfComposedDpEvent":
             return Repeated(int(event.count), _event(event.event, relation))
         case "ZCDpEvent" if not event.xi:
-            return Zcdp(event.rho)
+            return Zcdp(_origin(event.rho))
         case "RandomizedResponseDpEvent" if not is_addition:
             noise = exact(float(event.noise_parameter))
             return ResponseNoise(1 - noise + noise / event.num_buckets, int(event.num_buckets))
@@ -91,19 +91,17 @@ def _sample(event: Any, relation: Relation) -> Loss:
         case "PoissonSampledDpEvent":
             # A coin takes a record out or puts one in, whatever the relation: its content is read for added
             # records.
-            return Sampled(
-                event.sampling_probability, _event(event.event, Relation.ADDED), POISSON, not is_addition
-            )
+            rate = _origin(event.sampling_probability)
+            return Sampled(rate, _event(event.event, Relation.ADDED), POISSON, not is_addition)
         case "SampledWithoutReplacementDpEvent" if not is_addition:
             rate = Fraction(int(event.sample_size), int(event.source_dataset_size))
             return Sampled(rate, _noise(event.event), WITHOUT_REPLACEMENT, replace=True)
         case "SampledWithReplacementDpEvent" if not is_addition:
             return DrawnSample(int(event.sample_size), int(event.source_dataset_size), _noise(event.event))
         case "TruncatedSubsampledGaussianDpEvent" if is_addition:
-            noise_of = GaussianNoise(event.noise_multiplier)
-            return CappedSample(
-                event.sampling_probability, int(event.truncated_batch_size), int(event.dataset_size), noise_of
-            )
+            noise = GaussianNoise(_origin(event.noise_multiplier))
+            rate, cap = _origin(event.sampling_probability), int(event.truncated_batch_size)
+            return CappedSample(rate, cap, int(event.dataset_size), noise)
         case name:
             raise Unaccountable(_refusal(name, relation))
 
@@ -114,16 +112,17 @@ _NOISES = ("GaussianDpEvent", "LaplaceDpEvent", "DiscreteLaplaceDpEvent", "Mixtu
 def _noise(event: Any) -> Loss:
     """Noise, stated for whatever its sample gives it."""
     match type(event).__name__:
-        case "GaussianDpEvent" if event.noise_multiplier > 0:
-            return GaussianNoise(event.noise_multiplier)
-        case "LaplaceDpEvent" if event.noise_multiplier > 0:
-            return LaplaceNoise(event.noise_multiplier)
+        case "GaussianDpEvent" if _origin(event.noise_multiplier) > 0:
+            return GaussianNoise(_origin(event.noise_multiplier))
+        case "LaplaceDpEvent" if _origin(event.noise_multiplier) > 0:
+            return LaplaceNoise(_origin(event.noise_multiplier))
+        case "DiscreteLaplaceDpEvent" if isinstance(event.noise_parameter, RoundedDouble):
+            return DiscreteLaplaceNoise(event.noise_parameter.origin, int(event.sensitivity))
         case "DiscreteLaplaceDpEvent" if event.noise_parameter > 0:
             return DiscreteLaplaceNoise(1 / exact(float(event.noise_parameter)), int(event.sensitivity))
-        case "MixtureOfGaussiansDpEvent" if event.standard_deviation > 0:
-            return MixedGaussianNoise(
-                event.standard_deviation, tuple(event.sensitivities), tuple(event.sampling_probs)
-            )
+        case "MixtureOfGaussiansDpEvent" if _origin(event.standard_deviation) > 0:
+            shifts, weights = map(_origin, event.sensitivities), map(_origin, event.sampling_probs)
+            return MixedGaussianNoise(_origin(event.standard_deviation), tuple(shifts), tuple(weights))
         case name:
             raise Unaccountable(_refusal(name, Relation.ADDED))
 
@@ -137,8 +136,13 @@ def _refusal(name: str, relation: Relation) -> str:
 
 
 def to_event(loss: Loss) -> Any:
-    """The dp-accounting event of `loss`, its noise rounded down; for its
-    `NeighboringRelation` see `loss.relation`. `from_event` reads it back with `Silenced` outermost."""
+    """The dp-accounting event of `loss`, its noise rounded down and its rates up; for its
+    `NeighboringRelation` see `loss.relation`.
+
+    `from_event` reads it back as the loss it came from, with `Silenced` outermost: an event in memory knows
+    which number each double was rounded from. One that was written to a file and read by others has the
+    rounded doubles alone, which never state less.
+    """
     try:
         from dp_accounting import dp_event
     except ImportError:
@@ -175,10 +179,16 @@ def _noise_event(loss: Loss, events: Any) -> Any:
         case LaplaceNoise(multiplier):
             return events.LaplaceDpEvent(_floor_double(multiplier))
         case DiscreteLaplaceNoise(scale, sensitivity):
-            return events.DiscreteLaplaceDpEvent(ceil_float(1 / exact(scale)), sensitivity)
+            return events.DiscreteLaplaceDpEvent(_round(ceil_float(1 / exact(scale)), scale), sensitivity)
         case MixedGaussianNoise(sigma, shifts, weights):
+            # Weight may move to larger shifts, never away from them.
+            least = min(shifts)
+            rounded = [
+                _floor_double(weight) if shift == least else _ceil_double(weight)
+                for shift, weight in zip(shifts, weights, strict=True)
+            ]
             return events.MixtureOfGaussiansDpEvent(
-                _floor_double(sigma), [_ceil_double(s) for s in shifts], [float(w) for w in weights]
+                _floor_double(sigma), [_ceil_double(shift) for shift in shifts], rounded
             )
         case _:
             raise Unaccountable(
@@ -186,20 +196,38 @@ def _noise_event(loss: Loss, events: Any) -> Any:
             )
 
 
+class RoundedDouble(float):
+    """A double for those who need one, and the number of a loss that it was rounded from."""
+
+    origin: Number
+
+
+def _round(near: float, origin: Number) -> RoundedDouble:
+    double = RoundedDouble(near)
+    double.origin = origin
+    return double
+
+
+def _origin(x: Any) -> Any:
+    """The number that a double of an event was rounded from, or the double itself where others wrote it."""
+    if isinstance(x, RoundedDouble):
+        return x.origin
+    return x
+
+
 def _floor_double(x: Number) -> float:
     """The nearest double at or below `x`. A double stays what it is: both tools print the same decimal for
     it, and it is read back as it was."""
-    near = float(x)
-    if isinstance(x, float) or Fraction(near) <= x:
-        return near
-    return math.nextafter(near, 0.0)
+    if isinstance(x, float):
+        return x
+    return _round(floor_float(exact(x)), x)
 
 
 def _ceil_double(x: Number) -> float:
     """The nearest double at or above `x`, by the same rule."""
     if isinstance(x, float):
         return x
-    return ceil_float(exact(x))
+    return _round(ceil_float(exact(x)), x)
 
 
 # ------------------------------------------------------------------------------------------------ OpenDP
