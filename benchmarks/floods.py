@@ -73,7 +73,7 @@ def fill(folder: Path) -> str:
     service = Service(settings(folder))
     unit = Unit.column("patient_id", max_rows=4)
     service.register(
-        OWNER, Declaration.of("visits", {"visits": "visits.parquet"}, SCHEMA, unit, Budget(1000, 1e-6))
+        OWNER, Declaration.declare("visits", {"visits": "visits.parquet"}, SCHEMA, unit, Budget(1000, 1e-6))
     )
     service.roster.invite("olga", "ada", ["analyst"], "subject ada")
     service.grant(OWNER, "visits", "ada", Budget(900, 1e-9))

@@ -76,7 +76,7 @@ def filled(folder: Path) -> dict[str, str]:
     service = Service(settings(folder))
     unit = Unit.column("patient_id", max_rows=4)
     limit = Budget(80 + CROWD, 1e-6)
-    service.register(OWNER, Declaration.of("visits", {"visits": "visits.parquet"}, SCHEMA, unit, limit))
+    service.register(OWNER, Declaration.declare("visits", {"visits": "visits.parquet"}, SCHEMA, unit, limit))
     tokens = {"ada": person(service, "ada", 80)}
     tokens |= {f"a{i}": person(service, f"a{i}", EACH * PRICE) for i in range(ANALYSTS)}
     service.close()

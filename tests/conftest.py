@@ -42,6 +42,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _remembered_tables() -> Iterator[None]:
+    """New ledgers by the thousand: their tables are migrated once in a process."""
+    from deniable.ledger.store import migrate
+    from tests.running import remembered
+
+    migrate._upgrade = remembered.upgrade
+    yield
+    migrate._upgrade = remembered.by_migrations
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "needs(name): runs only where a requirement of tests/requirements.py is met"

@@ -3,13 +3,15 @@ nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from deniable.attack import gradients
 from deniable.attack.gradients import CLEAR, FAINT, baseline, canary, first_layer, search, sent, victims
 from deniable.audit import Verdict, audit
 from deniable.cli import attack_gradients
@@ -88,11 +90,33 @@ def test_an_audit_finds_the_client_through_noise_that_stops_inversion() -> None:
         assert (finding.verdict is Verdict.VIOLATION) is violation, str(finding)
 
 
-def test_the_command_shows_both_and_draws_them(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attack_gradients, "SAMPLES", 250)
-    said = run(
-        "attack", "gradients", "--images", "8", "--searched", "1", "--plot", f"{tmp_path}/updates.svg"
-    ).stdout
+COMMAND = "attack", "gradients", "--images", "8", "--searched", "1"
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Any, Any]:
+    """What the command says, and what it computed: the results of the attacks and of the audits."""
+    computed: list[Any] = []
+
+    def keep(act: Callable[..., Any]) -> Callable[..., Any]:
+        def kept(*given: Any, **terms: Any) -> Any:
+            computed.append(act(*given, **terms))
+            return computed[-1]
+
+        return kept
+
+    path = tmp_path_factory.mktemp("updates") / "updates.svg"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attack_gradients, "SAMPLES", 250)
+        patch.setattr(gradients, "compare", keep(gradients.compare))
+        patch.setattr(attack_gradients, "_audits", keep(attack_gradients._audits))
+        said = run(*COMMAND, "--plot", str(path)).stdout
+    results, findings = computed
+    return said, results, findings
+
+
+def test_the_command_shows_both_and_draws_them(command: tuple[str, Any, Any]) -> None:
+    said, _, _ = command
     assert "one image's gradient" in said
     assert "8 of 8" in said
     assert "noise of 0.05 clips: claimed ε = 2, certified ε ≥" in said
@@ -100,9 +124,12 @@ def test_the_command_shows_both_and_draws_them(tmp_path: object, monkeypatch: py
     assert "A failed inversion proves nothing" in said
 
 
-def test_the_command_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attack_gradients, "SAMPLES", 250)
-    facts = run_json("attack", "gradients", "--images", "4", "--searched", "1", "--epsilon", "1")
+def test_the_command_as_json(command: tuple[str, Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same attacks, which are not run twice."""
+    _, results, findings = command
+    monkeypatch.setattr(gradients, "compare", lambda *given, **terms: results)
+    monkeypatch.setattr(attack_gradients, "_audits", lambda *given: findings)
+    facts = run_json(*COMMAND)
     assert facts["releases"][0]["share"] == 1
     assert facts["audits"]["noise of 0.05 clips"]["verdict"] == "violation"
 

@@ -47,6 +47,12 @@ def every(chosen: list[Case]) -> list[str]:
     return [query for case in chosen for query in case.queries]
 
 
+def shared(chosen: list[Case], part: slice) -> list[str]:
+    """Of every kind of value the query of all its columns, and a part of those that group by one of them."""
+    groups = [query for case in chosen for query in case.queries[1:]]
+    return [case.queries[0] for case in chosen] + groups[part]
+
+
 def first_and_last(chosen: list[Case]) -> list[str]:
     return [query for case in chosen for query in case.queries[:: len(case.queries) - 1]]
 
@@ -90,18 +96,23 @@ def as_nullable(rows: pa.Table, file: Path) -> Any:
 
 
 SOURCES = {
-    "arrow": (as_arrow, slice(None)),
-    "parquet": (as_parquet, slice(None)),
-    "bare parquet": (as_bare_parquet, slice(0, None, 3)),
-    "pandas": (as_nullable, slice(1, None, 3)),
-    "polars": (as_polars, slice(2, None, 3)),
+    "arrow": (as_arrow, slice(0, None, 2)),
+    "parquet": (as_parquet, slice(1, None, 6)),
+    "bare parquet": (as_bare_parquet, slice(3, None, 6)),
+    "pandas": (as_nullable, slice(5, None, 6)),
+    "polars": (as_polars, slice(4, None, 6)),
 }
-"""What makes a source of a table, and which of all queries are asked of it: frames are read as Arrow's
-tables, so that three kinds of source share the queries."""
+"""What makes a source of a table, and which of the groups are asked of it: DuckDB reads them all, and together they are
+asked every query."""
+ALL = pytest.mark.parametrize(
+    "share", [True, pytest.param(False, marks=pytest.mark.soak)], ids=["share", "all"]
+)
+"""A share of the queries in `make test`, all of them in `make soak`."""
 
 
+@ALL
 @pytest.mark.parametrize("source", SOURCES)
-def test_every_value_that_arrow_can_store_is_answered(source: str, tmp_path: Path) -> None:
+def test_every_value_that_arrow_can_store_is_answered(source: str, share: bool, tmp_path: Path) -> None:
     chosen = cases(EVERY_ARROW)
     if "parquet" in source:  # Arrow itself cannot write all seconds as parquet's milliseconds
         chosen = [case for case in chosen if not case.table.startswith("t_time_s")]
@@ -109,7 +120,8 @@ def test_every_value_that_arrow_can_store_is_answered(source: str, tmp_path: Pat
         chosen = [case for case in chosen if case.table != "t_date64"]
     make, part = SOURCES[source]
     places = {case.table: make(case.rows, tmp_path / f"{case.table}.parquet") for case in chosen}
-    assert unanswered(open_engine(places, schema(chosen), threads=1), chosen, every(chosen)[part]) == []
+    queries = shared(chosen, part) if share else every(chosen)
+    assert unanswered(open_engine(places, schema(chosen), threads=1), chosen, queries) == []
 
 
 def test_every_text_that_csv_can_store_is_answered(tmp_path: Path) -> None:
@@ -132,7 +144,8 @@ def test_bytes_that_are_no_text_are_told_to_the_owner_of_a_csv_file(tmp_path: Pa
         open_engine({"t_text": tmp_path / "t.csv"}, Schema((only,)), threads=1)
 
 
-def test_every_value_that_a_duckdb_file_can_store_is_answered(tmp_path: Path) -> None:
+@ALL
+def test_every_value_that_a_duckdb_file_can_store_is_answered(share: bool, tmp_path: Path) -> None:
     chosen = [Case(f"t_{key}", stored) for key, (_, stored) in EVERY_DUCKDB.items()]
     file = tmp_path / "all.duckdb"
     with duckdb.connect(str(file)) as connection:
@@ -142,11 +155,13 @@ def test_every_value_that_a_duckdb_file_can_store_is_answered(tmp_path: Path) ->
             lines = (f"({i}{f', {value}' * len(case.columns)})" for i, value in enumerate(case.values))
             connection.execute(f"CREATE TABLE {case.table} (person BIGINT, {columns})")
             connection.execute(f"INSERT INTO {case.table} VALUES {', '.join(lines)}")
-    assert unanswered(open_engine(file, schema(chosen), threads=1), chosen) == []
+    queries = shared(chosen, slice(0, None, 4)) if share else every(chosen)
+    assert unanswered(open_engine(file, schema(chosen), threads=1), chosen, queries) == []
 
 
+@ALL
 @pytest.mark.needs("postgres")
-def test_every_value_that_postgresql_can_store_is_answered() -> None:
+def test_every_value_that_postgresql_can_store_is_answered(share: bool) -> None:
     chosen, places = [], {}
     name = f"extremes_{uuid.uuid4().hex[:12]}"
     server().psql(f"CREATE SCHEMA {name};")
@@ -158,7 +173,8 @@ def test_every_value_that_postgresql_can_store_is_answered() -> None:
         server().psql(f"INSERT INTO {name}.{case.table} VALUES {', '.join(lines)};")
         chosen.append(case)
         places[case.table] = PostgresTable(server().get_uri(), case.table, name)
-    assert unanswered(open_engine(places, schema(chosen)), chosen) == []
+    queries = shared(chosen, slice(1, None, 3)) if share else every(chosen)
+    assert unanswered(open_engine(places, schema(chosen)), chosen, queries) == []
 
 
 @pytest.mark.needs("spark")

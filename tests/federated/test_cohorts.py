@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from deniable import accounting
 from deniable.federated import Capped, Central, Clients, Correlated, OnClient, Shared, Uniform
-from deniable.federated.noise.placement import AnyPlacement, bounded, on_grid
+from deniable.federated.noise.placement import AnyPlacement, bound_norm, on_grid
 from deniable.federated.noise.weights import Weights
-from deniable.federated.rounds import Rounds, framed
+from deniable.federated.rounds import Rounds, frame_update
 from deniable.learn.sgd.clipping import Adaptive
 from deniable.learn.sgd.noise import GradientGrid
 from deniable.randomness import SecureRandom
@@ -52,11 +52,11 @@ def test_whatever_a_client_computes_is_sent_within_the_norm_that_is_charged(
     for norm, direction, rows in itertools.product(ODD, directions(18, 4), (0, 1, 9, 10, 10**6)):
         with np.errstate(invalid="ignore"):  # inf · 0
             update = norm * direction
-        message = framed(run, torch.from_numpy(update), 1.0, rows)
+        message = frame_update(run, torch.from_numpy(update), 1.0, rows)
         assert len(message) == run.shape.dimension
         if isinstance(noise, Central):
             grid = GradientGrid(run.shape.clip, run.shape.dimension)
-            units, bound = on_grid(bounded(message, run.shape.clip), grid), grid.sensitivity
+            units, bound = on_grid(bound_norm(message, run.shape.clip), grid), grid.sensitivity
         else:
             encoding = noise.encoding(run.multiplier, run.shape)
             units, bound = encoding.encode(message, np.random.default_rng(1)), encoding.sensitivity

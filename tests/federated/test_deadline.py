@@ -54,7 +54,7 @@ class Appointed:
         self.moments: list[float] = []
         self._begun = begun
 
-    def now(self) -> float:
+    def read_time(self) -> float:
         return 100.0
 
     def wait(self, until: float, ready: threading.Event) -> None:
@@ -126,7 +126,7 @@ def test_the_machines_clock_waits_whether_or_not_the_work_is_ready(monkeypatch: 
     monkeypatch.setattr(deadline.time, "sleep", slept.append)
     ready = threading.Event()
     ready.set()
-    assert WallClock().now() == 3.0
+    assert WallClock().read_time() == 3.0
     WallClock().wait(10.0, ready)
     assert slept == [6.0, 0.5]
 

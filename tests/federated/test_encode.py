@@ -7,7 +7,7 @@ import pytest
 from scipy.linalg import hadamard as hadamard_matrix
 
 from deniable.errors import InvalidParameter
-from deniable.federated.noise.encode import Encoding, centred, hadamard
+from deniable.federated.noise.encode import Encoding, centre, hadamard
 
 
 @pytest.mark.parametrize("length", [1, 2, 8, 64])
@@ -57,7 +57,7 @@ def test_an_update_of_another_length_is_refused() -> None:
 
 
 def test_residues_are_read_nearest_to_zero() -> None:
-    assert centred(np.array([0, 1, 32767, 32768, 65535, -1, 65536]), 16).tolist() == [
+    assert centre(np.array([0, 1, 32767, 32768, 65535, -1, 65536]), 16).tolist() == [
         0,
         1,
         32767,

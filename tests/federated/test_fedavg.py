@@ -385,11 +385,11 @@ def test_a_client_that_fails_adds_nothing_and_shows_nothing(odd: float) -> None:
         )
     except AccountFrozen:
         pytest.fail("one client froze the account")
-    good = list(Rounds(federated, clients, SeededRandom(1))._sent(np.arange(6)))
+    good = list(Rounds(federated, clients, SeededRandom(1))._client_updates(np.arange(6)))
     bad = list(
-        Rounds(federated, Clients(broken, clients.y, clients.order, clients.offsets), SeededRandom(1))._sent(
-            np.arange(6)
-        )
+        Rounds(
+            federated, Clients(broken, clients.y, clients.order, clients.offsets), SeededRandom(1)
+        )._client_updates(np.arange(6))
     )
     assert not np.isfinite(bad[2]).all() or not bad[2].any()
     for client in (0, 1, 3, 4, 5):
@@ -400,8 +400,8 @@ def test_a_client_does_not_move_what_others_compute() -> None:
     federated, whole = run(), data(12)
     cohort = np.arange(12)
     rounds = Rounds(federated, whole, SeededRandom(2))
-    together = list(rounds._sent(cohort))
-    without = list(Rounds(federated, whole, SeededRandom(2))._sent(np.delete(cohort, 4)))
+    together = list(rounds._client_updates(cohort))
+    without = list(Rounds(federated, whole, SeededRandom(2))._client_updates(np.delete(cohort, 4)))
     for mine, other in zip(together[:4] + together[5:], without, strict=True):
         assert np.array_equal(mine, other)
 
@@ -457,7 +457,7 @@ def test_clients_take_turns_under_correlated_noise() -> None:
     rounds = Rounds(run(noise=Correlated(1.0, apart=3), rounds=9), data(7), SeededRandom(1))
     turns = []
     for number in range(1, 7):
-        rounds.taken = number
+        rounds.count = number
         turns.append(rounds._cohort().tolist())
     assert turns == [[0, 3, 6], [1, 4], [2, 5]] * 2
     assert run(noise=Correlated(1.0, apart=4), clients=40).denominator == 10

@@ -38,7 +38,7 @@ from deniable.federated.devices.messages import DeviceTask, Message, write_task
 from deniable.federated.devices.transport import Handler
 from deniable.federated.noise.encode import Encoding
 from deniable.federated.noise.placement import UpdateShape, _is_within, longest_message, on_grid
-from deniable.federated.rounds import Rounds, framed
+from deniable.federated.rounds import Rounds, frame_update
 from deniable.federated.secure_sum import SumClient, SumServer
 from deniable.federated.train import LocalRecipe, Pupil, local_training, parameters_of
 from deniable.federated.train.recipe import flat
@@ -274,7 +274,7 @@ def test_a_count_above_the_cap_weighs_one() -> None:
     assert [weights.weight(size) for size in (0, 5, 10, 11, 10**9)] == [0.0, 0.5, 1.0, 1.0, 1.0]
     federated = run(Central(1e-6), weights=weights)
     for rows in (0, 5, 20, 10**9):
-        sent = framed(federated, torch.full((NUMBERS,), 9.0), 1.0, rows)
+        sent = frame_update(federated, torch.full((NUMBERS,), 9.0), 1.0, rows)
         assert np.linalg.norm(sent) == pytest.approx(weights.weight(rows))
 
 

@@ -18,7 +18,7 @@ PLAY = "".join(
 
 
 def test_each_role_is_a_client_and_its_last_rows_are_held_out() -> None:
-    roles = Roles.of(PLAY)
+    roles = Roles.from_text(PLAY)
     data = roles.dealt("by role")
     assert len(data) == 3
     assert set(roles.owner) == {"ROMEO", "First Citizen", "NURSE"}
@@ -31,7 +31,7 @@ def test_each_role_is_a_client_and_its_last_rows_are_held_out() -> None:
 
 
 def test_the_model_learns_the_next_character() -> None:
-    roles = Roles.of(PLAY)
+    roles = Roles.from_text(PLAY)
     torch.manual_seed(0)
     model = CharacterModel(len(roles.characters), hidden=16)
     result = simulate(
@@ -49,4 +49,4 @@ def test_the_model_learns_the_next_character() -> None:
 
 def test_a_text_without_roles_is_told() -> None:
     with pytest.raises(DataError, match="no role that speaks long enough"):
-        Roles.of("Once upon a time.")
+        Roles.from_text("Once upon a time.")

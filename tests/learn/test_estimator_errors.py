@@ -109,6 +109,7 @@ def test_a_table_that_cannot_be_read_is_not_quoted_nor_charged(
     assert unspent(account)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_targets_that_cannot_be_read_are_not_quoted_nor_charged(
@@ -132,6 +133,7 @@ def fitted(name: str) -> Any:
         return ESTIMATORS[name](account).fit([[1.0, 2.0], [3.0, 4.0]], [0, 1])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("table", [name for name in TABLES if name != "no columns"])
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_rows_to_predict_are_not_quoted(name: str, table: str) -> None:

@@ -24,7 +24,7 @@ from deniable.randomness import SeededRandom
 from deniable.units import Unit
 
 P = 1e-9
-DRAWS = 4_000
+DRAWS = 1_500
 SEARCH = NegativeBinomialRuns(eta=1, gamma=0.2)
 
 
@@ -93,9 +93,9 @@ def test_the_best_of_all_runs_is_shown() -> None:
     """The best of K runs with P(one run < j) = u has P(best < j) = E[u^K] = γu/(1 − (1 − γ)u)."""
     answers = RandomizedResponse(Fraction(1, 4), tuple(range(5)))
     choose, rng = Selection((answers,), score=float, runs=SEARCH), SeededRandom(5)
-    found = Counter(chosen.value for _ in range(2000) if (chosen := choose(4, rng=rng)) is not None)
+    found = Counter(chosen.value for _ in range(800) if (chosen := choose(4, rng=rng)) is not None)
     below = [0.2 * u / (1 - 0.8 * u) for u in (0, 3 / 16, 6 / 16, 9 / 16, 12 / 16, 1)]
-    assert stats.chisquare([found[j] for j in range(5)], 2000 * np.diff(below)).pvalue > P
+    assert stats.chisquare([found[j] for j in range(5)], 800 * np.diff(below)).pvalue > P
 
 
 def test_equal_scores_are_ordered_at_random() -> None:
@@ -154,12 +154,12 @@ def test_an_audit_of_the_best_of_many_stays_below_the_loss() -> None:
     response = RandomizedResponse.for_budget(1)
     choose, rng = Selection((response,), score=float, runs=NegativeBinomialRuns(1, 0.1)), SeededRandom(10)
     no = [
-        sum(choose(truth, rng=rng).value is False for _ in range(1000))  # type: ignore[union-attr]
+        sum(choose(truth, rng=rng).value is False for _ in range(400))  # type: ignore[union-attr]
         for truth in (True, False)
     ]
     q = 1 / (1 + math.e)
     exact = [0.1 * u / (1 - 0.9 * u) for u in (q, 1 - q)]
-    assert all(stats.binomtest(count, 1000, p).pvalue > P for count, p in zip(no, exact, strict=True))
+    assert all(stats.binomtest(count, 400, p).pvalue > P for count, p in zip(no, exact, strict=True))
     assert (
         1 < math.log(exact[1] / exact[0]) <= epsilon(Selected(Pure(1), NegativeBinomialRuns(1, 0.1)), 0).upper
     )

@@ -183,7 +183,7 @@ def by_wire(_: Curator, examples: Examples) -> Question:
 def by_console(_: Curator, examples: Examples) -> Question:
     by = "within" if "within" in examples else "epsilon"
     pairs = [("sql", COUNT), ("by", by), *((name, text) for name, (_, text) in examples.items())]
-    return AskForm.of(Typed(pairs)).question
+    return AskForm.read(Typed(pairs)).question
 
 
 Door = Callable[[Curator, Examples], Question]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -38,21 +40,31 @@ def scripted() -> type[Scripted]:
     return Scripted
 
 
+DIGITS = 150
+"""More than twice what 256 bits and the 64 behind them need."""
+
+
+@functools.cache
+def cumulate(first: Fraction, second: Fraction, folded: bool) -> list[mpmath.mpf]:
+    """c(1), c(2), … as far as there is something beyond them that `DIGITS` digits show, and 400 of them at least."""
+    with mpmath.workdps(DIGITS + int(first / 2)):  # the first weight behind 1 is e^−first, and shows
+        a, b = (mpmath.mpf(x.numerator) / x.denominator for x in (first, second))
+        nothing = 350  # e^−350 < 10^−150
+        end = int(mpmath.ceil(min(nothing / a, mpmath.sqrt(2 * nothing / b) if b else mpmath.inf)))
+        weights = [mpmath.exp(-(a * k + b * k * (k - 1) / 2)) for k in range(max(end, 400) + 2)]
+        if folded:
+            weights = weights[:1] + [w for w in weights[1:] for _ in range(2)]
+        total = mpmath.fsum(weights)
+        return [sum_ / total for sum_ in itertools.accumulate(weights)]
+
+
 @pytest.fixture(scope="session")
 def exact_cdf() -> Callable[..., list[mpmath.mpf]]:
-    """c(1), c(2), … of a law by mpmath at 500 digits: computed apart from the code under test."""
+    """c(1), c(2), … of a law by mpmath: computed apart from the code under test."""
 
     def cdf(first: Fraction, second: Fraction, folded: bool, count: int) -> list[mpmath.mpf]:
-        with mpmath.workdps(500):
-            a, b = (mpmath.mpf(x.numerator) / x.denominator for x in (first, second))
-            end = int(mpmath.ceil(min(1200 / a, mpmath.sqrt(2400 / b) if b else mpmath.inf))) + count + 2
-            weights = [mpmath.exp(-(a * k + b * k * (k - 1) / 2)) for k in range(end)]
-            if folded:
-                weights = weights[:1] + [w for w in weights[1:] for _ in range(2)]
-            total, cumulative, sums = mpmath.fsum(weights), mpmath.mpf(0), []
-            for weight in weights[:count]:
-                cumulative += weight
-                sums.append(cumulative / total)
-            return sums
+        sums = cumulate(first, second, folded)
+        assert count <= len(sums)
+        return sums[:count]
 
     return cdf

@@ -1,3 +1,4 @@
+from bisect import bisect_right
 from fractions import Fraction
 
 import mpmath
@@ -34,7 +35,7 @@ def inverted(edges: list[mpmath.mpf], u: int, bits: int) -> int | None:
     """The index of every uniform that begins with u, by mpmath; None if they do not all have the same."""
     with mpmath.workdps(500):
         low, high = mpmath.mpf(u) / mpmath.mpf(2) ** bits, mpmath.mpf(u + 1) / mpmath.mpf(2) ** bits
-        first = sum(1 for edge in edges if edge <= low)
+        first = bisect_right(edges, low)
         return first if first < len(edges) and edges[first] >= high else None
 
 
@@ -101,7 +102,7 @@ def test_the_tail_goes_on_beyond_the_table(law: Law, ones: int, scripted, exact_
     with mpmath.workdps(500):
         uniform = mpmath.mpf(u) / mpmath.mpf(2) ** (64 * ones)
         edges = exact_cdf(law.first, law.second, law.folded, count)
-        assert drawn == sum(1 for edge in edges if edge <= uniform)
+        assert drawn == bisect_right(edges, uniform)
 
 
 def test_a_forced_tie_at_sixty_four_bits_is_settled_by_the_next(scripted, exact_cdf) -> None:

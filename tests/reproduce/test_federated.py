@@ -37,7 +37,7 @@ def digits(rows: int = 1000) -> mcmahan.Digits:
         images, labels = drawn(rows)
         test_images, test_labels = drawn(200)
 
-    return mcmahan.Digits.of(Images)
+    return mcmahan.Digits.from_images(Images)
 
 
 def test_methods_stand_beside_each_other_with_what_they_send(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_the_picture_has_a_plane_for_each_split_and_batch(
 ) -> None:
     data = digits()
     monkeypatch.setattr(fedavg_tables, "load", lambda name: None)
-    monkeypatch.setattr(mcmahan.Digits, "of", lambda images: data)
+    monkeypatch.setattr(mcmahan.Digits, "from_images", lambda images: data)
     cells = [replace(cell, most=1, every=1) for cell in fedavg_tables.DEFAULT[1:17:5]]
     report = fedavg_tables.report(cells, tmp_path, quiet)
     assert [cell.panel for cell in cells] == [

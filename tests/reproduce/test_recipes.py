@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import gzip
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from deniable.learn.recipes import cifar10, mnist
+from deniable.learn.recipes import abadi, cifar10, mnist
 from deniable.learn.recipes.linear import LinearDescent
 from deniable.reproduce import (
     abadi_figure3,
@@ -22,8 +23,11 @@ from deniable.reproduce import (
     names,
 )
 from deniable.reproduce.report import Report
+from tests.learn.recipes.drawings import few_drawn
 
 SHORT = LinearDescent(steps=10, learning_rate=1, clip=0.5)
+NETWORK = abadi.network
+"""With a thousand hidden units in the paper, and few here: what is tested is the report."""
 
 
 def plain(items, label):  # type: ignore[no-untyped-def]
@@ -49,7 +53,7 @@ def idx(values: np.ndarray) -> bytes:
 
 
 @pytest.fixture(autouse=True)
-def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("DENIABLE_DATA", str(tmp_path))
     digits, pictures = images((28, 28)), images((3, 32, 32))
     for name in ("mnist", "cifar10"):
@@ -63,6 +67,9 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cifar10" / "test_batch.bin").write_bytes(rows.tobytes())
     for module in (mnist, cifar10):
         monkeypatch.setattr(module, "SETTINGS", dict.fromkeys(module.SETTINGS, SHORT))
+    monkeypatch.setattr(abadi, "network", lambda features, hidden: NETWORK(features, min(hidden, 30)))
+    with few_drawn():
+        yield
 
 
 def whole(report: Report, out: Path, rows: int) -> None:

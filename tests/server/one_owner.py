@@ -29,7 +29,7 @@ from tests.server.hospital import settings
 SCHEMA = "tables: {t: {unit: who, columns: {who: integer, x: {type: integer, bounds: [0, 9]}}}}"
 PROPOSALS = "SELECT id, act, about, person, terms FROM proposals"
 UNIT = Unit.column("who", max_rows=1)
-MORE = Declaration.of("more", {"t": "more.csv"}, SCHEMA, UNIT, Budget(1_000_000, 1e-6))
+MORE = Declaration.declare("more", {"t": "more.csv"}, SCHEMA, UNIT, Budget(1_000_000, 1e-6))
 PASSWORD = "correct horse battery"
 MIA, OLGA, ADA, EVA = "mia", "olga", "ada", "eva"
 PUPPETS = ("pia", "pim")
@@ -131,7 +131,7 @@ class Bench:
         for subject, person in self.rows("SELECT subject, person FROM identities"):
             login = None
             if subject in SUBJECTS.values() and person not in self.known.sessions:
-                login = self.service.roster.known(subject)
+                login = self.service.roster.log_in_subject(subject)
             if login is not None:
                 self.known.sessions[person] = login[0]
 
@@ -219,7 +219,7 @@ def bench(folder: Path, eva: Eva = Eva.NOBODY) -> Iterator[Bench]:
         service.roster.link("operator", OLGA, "olga at home", consent=AT_THE_SHELL)
         for name, owner in (("mine", MIA), ("hers", OLGA)):
             service._register(
-                owner, Declaration.of(name, {"t": f"{name}.csv"}, SCHEMA, UNIT, Budget(1, 1e-6))
+                owner, Declaration.declare(name, {"t": f"{name}.csv"}, SCHEMA, UNIT, Budget(1, 1e-6))
             )
             caller = Caller(owner, frozenset({Role.OWNER}))
             service.grant(caller, name, ADA, Budget(0.5, 1e-7))

@@ -100,10 +100,10 @@ def test_a_stop_ends_the_process_and_others_are_answered_meanwhile(shared: Hospi
     thread = threading.Thread(target=lambda: outcome.append(_raised(pending.answer)))
     thread.start()
     try:
-        while not service.after._busy:
+        while not service.pool._busy:
             thread.join(0.01)
             assert thread.is_alive(), outcome
-        [busy] = service.after._busy
+        [busy] = service.pool._busy
         assert shared.ask("bob", WINDOW, epsilon=0.5).status_code == 200
         assert shared.ask("ada", "SELECT COUNT(*) AS n FROM visits", epsilon=0.1).status_code == 200
         assert busy.alive

@@ -25,7 +25,7 @@ from deniable.errors import TamperedLedger
 from deniable.ledger import Ledger
 from deniable.server.http.app import api
 from deniable.server.http.door import Door
-from deniable.server.http.guard import where
+from deniable.server.http.guard import locate_error
 from deniable.server.people.rights import Caller, Role
 from tests.server.hospital import COUNT, SCHEMA, UNIT, Hospital, hospital, opened, register, settings
 
@@ -396,4 +396,4 @@ def test_a_bug_tells_where_it_is_and_nothing_of_what_it_held(
     assert CANARY not in "".join(wire_says(shared, [COUNT]))
     with pytest.raises(RuntimeError) as raised:
         broken()
-    assert CANARY not in where(raised.value)
+    assert CANARY not in locate_error(raised.value)

@@ -100,7 +100,7 @@ def test_every_part_of_a_rewritten_query_is_looked_at(shared: Hospital, inner: s
     """Whatever stands below a node that is replaced is replaced or refused as well."""
     catalog = Catalog(shared.service.shelf.curator("visits").schema, "visits")
     for outer in OUTER:
-        tree = trees.parsed(f"SELECT {outer.format(inner)} FROM pg_class", "postgres")
+        tree = trees.parse_statement(f"SELECT {outer.format(inner)} FROM pg_class", "postgres")
         assert isinstance(tree, exp.Select)
         with pytest.raises(InvalidQuery):
             catalog.run(tree, Identity("ada", "visits"))
@@ -166,7 +166,7 @@ def of_the_catalog(query: str) -> bool:
         listed = [statement for statement in statements(query) if statement.kind is not StatementKind.EMPTY]
     except InvalidQuery:
         return False
-    trees_of = [trees.parsed(statement.query, "postgres") for statement in listed]
+    trees_of = [trees.parse_statement(statement.query, "postgres") for statement in listed]
     return all(tree is not None and trees.asks_catalog(tree) for tree in trees_of)
 
 

@@ -198,7 +198,7 @@ def test_a_provider_that_points_elsewhere_is_not_followed(tmp_path: Path, metada
     with provider() as there:
         there.metadata |= metadata
         with pytest.raises(Exception, match=r"calls itself|not https"):
-            Known(Oidc(there.url, CLIENT), tmp_path, ORIGIN).begin(Attempt.new())
+            Known(Oidc(there.url, CLIENT), tmp_path, ORIGIN).begin(Attempt.begin())
 
 
 def test_an_address_counts_where_the_provider_has_verified_it(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_an_address_counts_where_the_provider_has_verified_it(tmp_path: Path) ->
 
         def subject(**claims: Any) -> str:
             there.claims = {"email": "ada@example.org", **claims}
-            attempt = Attempt.new()
+            attempt = Attempt.begin()
             back = httpx.get(known.begin(attempt), trust_env=False).headers["location"]
             given = httpx.URL(back).params
             return known.finish(attempt, code=given["code"], state=given["state"])

@@ -30,14 +30,14 @@ BESIDE = {
     "drop": "takes a proposal away; more of them never help less",
     "roster.login": "done at once for whatever password is known",
     "roster.set_password": "done at once for whatever one-time password is known",
-    "roster.known": "done at once for whatever link is hers",
+    "roster.log_in_subject": "done at once for whatever link is hers",
     "roster.new_token": "a token of one's own is made at once for whoever she can be",
     "roster.revoke": "takes a token away",
     "roster.end": "ends a session of one's own",
     "roster.end_all": "ends all sessions of one's own",
     "asking": "the same question as `ask`, on its way",
     "preview": "free, and opens nothing",
-    "kept": "gives what was paid for",
+    "find_kept_answer": "gives what was paid for",
     "test": "registers nothing",
     "warning": "looks at content, for an owner",
     "verify": "reads",
@@ -47,21 +47,21 @@ BESIDE = {
 READS = {
     "account", "acts", "certificate", "close", "curator", "datasets", "describe", "files", "history", "key", "ledger",
     "ledger.account", "ledger.head", "parts", "provider", "roster", "roster.csrf", "roster.people", "roster.session",
-    "roster.sessions", "roster.tokens", "roster.token", "roster.proof", "roster.salt", "roster.still", "schema", "settings",
-    "shelf", "state", "throttle", "waiting", "membership", "ask", "may_ask", "find_problems",
+    "roster.sessions", "roster.tokens", "roster.token", "roster.proof", "roster.salt", "roster.refresh_caller", "schema",
+    "settings", "shelf", "state", "throttle", "waiting", "membership", "ask", "may_ask", "find_problems",
 }  # fmt: skip
 """What changes nothing of people, limits and data."""
 ROOMS = {"roster", "ledger", "shelf", "membership", "state"}
 """Parts of the service of which each method is looked at by itself."""
 WRITERS = {
     "audits._keep", "console.recent.remember", "data.shelf.Shelf.register", "data.shelf.Shelf.set_version",
-    "data.shelf.Shelf.hand_over", "http.jobs.Jobs._begun", "http.jobs.Jobs._ended", "people.keys.rotate",
+    "data.shelf.Shelf.hand_over", "http.jobs.Jobs._insert_job", "http.jobs.Jobs._end_job", "people.keys.rotate",
     "people.proposals.Proposals.add", "people.proposals.Proposals.agree", "people.proposals.Proposals.drop",
     "people.roster.Roster.__init__", "people.roster.Roster.add", "people.roster.Roster.invite",
     "people.roster.Roster.change", "people.roster.Roster.link", "people.roster.Roster.reset", "people.roster.Roster.login",
-    "people.roster.Roster.known", "people.roster.Roster.set_password", "people.roster.Roster.end",
+    "people.roster.Roster.log_in_subject", "people.roster.Roster.set_password", "people.roster.Roster.end",
     "people.roster.Roster.end_all", "people.roster.Roster.new_token", "people.roster.Roster.revoke",
-    "people.store.Lost.add", "people.store.State.__init__", "purse.Purses._put_back", "purse.Purses._take_day",
+    "people.store.Lost.add", "people.store.State.__init__", "purse.Purses._restore", "purse.Purses._take_day",
     "service.Service._record", "service.Service.mark_head", "stops.Stops._look", "stops.Stops._write",
 }  # fmt: skip
 """Every function that writes to the service's own database."""

@@ -22,7 +22,7 @@ from deniable.errors import (
     TamperedLedger,
 )
 from deniable.ledger.journal import chain
-from deniable.server.http.errors import AWAY, told
+from deniable.server.http.errors import AWAY, describe_error
 from deniable.server.people import acts, keys, secrets, store
 from deniable.server.people.logins import AT_THE_SHELL, Consent, ConsentNeeded
 from deniable.server.people.proposals import Proposals
@@ -194,7 +194,7 @@ def test_a_link_that_one_owner_gave_is_in_her_hand_until_it_is_gone(state: State
     for name in ("olga", "otto"):
         alone.add("operator", name, ["owner"], consent=AT_THE_SHELL)
     alone.link("olga", "otto", "an account of olga's")
-    session = alone.known("an account of olga's")
+    session = alone.log_in_subject("an account of olga's")
     assert session is not None
     token = alone.new_token(session[1], "x", ["manage"], 60)
     proposals = Proposals(state, KEY)
@@ -212,7 +212,7 @@ def test_what_was_proposed_by_a_link_that_is_gone_counts_no_more(state: State) -
     for name in ("olga", "otto"):
         alone.add("operator", name, ["owner"], consent=AT_THE_SHELL)
     alone.link("olga", "otto", "an account of olga's")
-    session = alone.known("an account of olga's")
+    session = alone.log_in_subject("an account of olga's")
     assert session is not None
     proposals = Proposals(state, KEY)
     number = proposals.add(session[1], "unfreeze", "visits", "looked", {})
@@ -244,7 +244,7 @@ def test_a_request_on_its_way_does_nothing_that_outlives_its_login(state: State,
     ):
         with pytest.raises(NotLoggedIn):
             act()
-    assert [each.id for each in proposals.all()] == [number]
+    assert [each.id for each in proposals.list_waiting()] == [number]
     assert roster.tokens("otto") == []
 
 
@@ -313,7 +313,11 @@ def test_tokens_and_sessions_expire(roster: Roster, state: State) -> None:
     with state.writing() as connection:
         connection.execute(store.tokens.update().values(expires=1.0))
         connection.execute(store.sessions.update().values(expires=1.0))
-    for act in (lambda: roster.session(session), lambda: roster.token(token.text), lambda: roster.still(ada)):
+    for act in (
+        lambda: roster.session(session),
+        lambda: roster.token(token.text),
+        lambda: roster.refresh_caller(ada),
+    ):
         with pytest.raises(NotLoggedIn):
             act()
     exchange = b"n=,r=x"
@@ -418,13 +422,13 @@ def test_a_reset_ends_every_session(roster: Roster) -> None:
 def test_an_edited_act_is_found(roster: Roster, state: State) -> None:
     settled(roster, "ada", "analyst")
     settled(roster, "bob", "analyst")
-    assert acts.broken(acts.history(state), KEY) is None
+    assert acts.find_broken_seal(acts.history(state), KEY) is None
     with state.writing() as connection:
         connection.execute(store.acts.update().where(store.acts.c.seq == 1).values(person="mallory"))
-    assert acts.broken(acts.history(state), KEY) == 1
+    assert acts.find_broken_seal(acts.history(state), KEY) == 1
     with state.writing() as connection:
         connection.execute(store.acts.delete().where(store.acts.c.seq == 1))
-    assert acts.broken(acts.history(state), KEY) == 1
+    assert acts.find_broken_seal(acts.history(state), KEY) == 1
 
 
 def test_rights_are_those_of_the_table() -> None:
@@ -433,15 +437,15 @@ def test_rights_are_those_of_the_table() -> None:
 
 
 def test_a_new_key_seals_all_acts_anew_and_ends_every_session_and_token(state: State, tmp_path: Path) -> None:
-    old = keys.opened(tmp_path, state)
+    old = keys.open_key(tmp_path, state)
     roster = Roster(state, old, session_seconds=3600)
     session, ada = settled(roster, "ada", "owner")
     token = roster.new_token(ada, "x", ["ask"], 60)
     before = [act[:-1] for act in acts.history(state)]
     keys.rotate(tmp_path, state)
-    new = keys.opened(tmp_path, state)
+    new = keys.open_key(tmp_path, state)
     assert new != old
-    assert acts.broken(acts.history(state), new) is None
+    assert acts.find_broken_seal(acts.history(state), new) is None
     assert [act[:-1] for act in acts.history(state)][:-1] == before
     assert acts.history(state)[-1].act == "rotate key"
     again = Roster(state, new, session_seconds=3600)
@@ -452,14 +456,14 @@ def test_a_new_key_seals_all_acts_anew_and_ends_every_session_and_token(state: S
 
 
 def test_a_rotation_that_was_cut_off_loses_neither_key(state: State, tmp_path: Path) -> None:
-    keys.opened(tmp_path, state)
-    Roster(state, keys.opened(tmp_path, state), session_seconds=60).add("x", "ada", ["analyst"])
+    keys.open_key(tmp_path, state)
+    Roster(state, keys.open_key(tmp_path, state), session_seconds=60).add("x", "ada", ["analyst"])
     chain.make_key(tmp_path / keys.NEXT)  # cut off before the acts were sealed: the old key is the one
-    assert acts.broken(acts.history(state), keys.opened(tmp_path, state)) is None
+    assert acts.find_broken_seal(acts.history(state), keys.open_key(tmp_path, state)) is None
     keys.rotate(tmp_path, state)
     (tmp_path / keys.NAME).rename(tmp_path / keys.NEXT)  # cut off after them: the next one is
     chain.make_key(tmp_path / keys.NAME)
-    assert acts.broken(acts.history(state), keys.opened(tmp_path, state)) is None
+    assert acts.find_broken_seal(acts.history(state), keys.open_key(tmp_path, state)) is None
     with state.writing() as connection:
         connection.execute(store.acts.update().values(person="mallory"))
     with pytest.raises(TamperedLedger, match="not as it was written"):
@@ -483,7 +487,7 @@ def test_no_error_tells_where_things_lie() -> None:
         r"The ledger is C:\\data\\x.",
     ):
         for kind in (LedgerError, TamperedLedger):
-            assert told(kind(sentence))[1]["message"] == AWAY
-            assert states.told(kind(sentence))[1] == AWAY
+            assert describe_error(kind(sentence))[1]["message"] == AWAY
+            assert states.describe_error(kind(sentence))[1] == AWAY
     kept = 'The data set "visits" cannot be opened now. Nothing was charged. Tell its owner.'
-    assert told(LedgerError(kept))[1]["message"] == kept
+    assert describe_error(LedgerError(kept))[1]["message"] == kept

@@ -372,7 +372,7 @@ def test_a_text_parameter_stays_one_literal(value: str) -> None:
     made = trees.ready(
         "SELECT COUNT(*) FROM visits WHERE ward = $1", "visits", [values.parameter(value.encode(), False, 25)]
     )
-    tree = trees.parsed(made, "duckdb")
+    tree = trees.parse_statement(made, "duckdb")
     assert tree is not None
     assert [(node.name, node.is_string) for node in tree.find_all(trees.exp.Literal)] == [(value, True)]
 

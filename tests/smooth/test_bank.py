@@ -45,6 +45,7 @@ def pictures(kind: str) -> np.ndarray:
     return np.random.default_rng(0).random(shape).astype(np.float32)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["linear", "patches", "normalised"])
 @pytest.mark.parametrize("noise", [Gaussian(0.5), Laplace(0.3)], ids=str)
 def test_a_bank_votes_by_the_same_law(kind: str, noise: Gaussian | Laplace) -> None:

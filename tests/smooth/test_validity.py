@@ -45,13 +45,14 @@ CLASSES = {
     "sure": (0.99, 0.01, 0.0),
     "no majority": (0.4, 0.3, 0.3),
 }
-RUNS = 100_000
+RUNS = 30_000
 
 
 def rule(noise: InputNoise, plan: Sampling, looks: Looks | None = None) -> StoppingRule:
     return StoppingRule(noise, noise.norm, 1, plan, looks or Looks((plan.samples,), plan.alpha))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("alpha", [0.05, 0.001])
 @pytest.mark.parametrize("name", CLASSES)
 def test_certificates_at_the_boundary_are_wrong_no_more_often_than_alpha(name: str, alpha: float) -> None:
@@ -71,6 +72,7 @@ def test_so_are_those_of_other_noises(noise: InputNoise) -> None:
     assert not found.broken, str(found)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("alpha", [0.05, 0.001])
 @pytest.mark.parametrize("p", [(0.7, 0.3), (0.6, 0.2, 0.1, 0.1)], ids=str)
 @pytest.mark.parametrize("beyond", [0.0, 1e-6], ids=["just not reached", "just reached"])

@@ -363,7 +363,7 @@ def _tell(
         )
         picture.releases(
             *columns,
-            title=_picture_title(title, secrets),
+            title=f"{secrets.capitalize()} learnt from each release\n{title}",
             secrets=secrets,
             protected_count=protected_count,
             path=plot,
@@ -376,11 +376,6 @@ def _tell(
     worst = max(results[:-protected_count], key=lambda learnt: learnt.share - learnt.chance)
     show.say("", worst.reading, *(learnt.reading for learnt in results[-protected_count:]))
     _say_where(plot)
-
-
-def _picture_title(title: str, secrets: str) -> str:
-    """What a picture of releases shows, above what the attack is about."""
-    return f"{secrets.capitalize()} learnt from each release\n{title}"
 
 
 def _say_where(plot: Path | None) -> None:

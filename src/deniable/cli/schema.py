@@ -111,7 +111,7 @@ def init(
     schema = described(draft, parse_types(types or []), parse_bounds(bounds or []), parse_keys(keys or []))
     table = replace(schema.tables[0], unit=unit)
     checked(Schema((table,)))
-    has_types = _has_types(source, name)
+    has_types = not isinstance(recognise(source, name), CSV)
     if ask:
         table = interview(table, has_types, _prompt, show.say)
     text = draft_text(table)
@@ -172,10 +172,6 @@ def _write_new(place: Path, text: str) -> None:
     # "x": a file that came to be while the owner was asked is not written over either.
     with place.open("x", encoding="utf-8") as file:
         file.write(text)
-
-
-def _has_types(source: str, name: str) -> bool:
-    return not isinstance(recognise(source, name), CSV)
 
 
 def _prompt(question: str, suggestion: str) -> str:

@@ -125,7 +125,7 @@ def _part(name: str) -> Any:
 def _decide(service: Any, number: str | None) -> None:
     """Say what waits for a second person, or agree to one of it."""
     if number is None:
-        rows = [(each.id, each.act, each.about, each.person) for each in service.proposals.all()]
+        rows = [(each.id, each.act, each.about, each.person) for each in service.proposals.list_waiting()]
         show.table(("id", "act", "about", "proposed by"), rows)
         return
     half = service.agree_at_the_shell(number)
@@ -151,4 +151,4 @@ def _run_many(workers: Any) -> None:
 
 
 def _say(ready: Any) -> None:
-    show.say(f"Listening: {ready.where}.")
+    show.say(f"Listening: {ready.describe_addresses}.")

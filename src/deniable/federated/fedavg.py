@@ -26,7 +26,7 @@ from deniable.federated.noise.placement import (
     View,
     usual_least,
 )
-from deniable.federated.noise.trust import trusted
+from deniable.federated.noise.trust import list_assumptions
 from deniable.federated.settings import ClientPrivacy, Cohorts, RoundExecution
 from deniable.federated.simulation import ServerOptimizer
 from deniable.federated.train import LocalRecipe
@@ -269,7 +269,7 @@ class FedAvg:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What a certificate of this run rests on beside its loss: who may do what, and how often."""
-        return trusted(self.noise)
+        return list_assumptions(self.noise)
 
     @property
     def denominator(self) -> float:

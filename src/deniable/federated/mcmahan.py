@@ -49,7 +49,7 @@ class Digits:
     test_y: Tensor
 
     @classmethod
-    def of(cls, images: Any) -> Digits:
+    def from_images(cls, images: Any) -> Digits:
         """From `datasets.load("mnist")`."""
         return cls(
             _pixels(images.images),
@@ -75,7 +75,7 @@ def _pixels(images: Any) -> Tensor:
     return torch.from_numpy(images).float().reshape(-1, 1, 28, 28) / scale
 
 
-def played(network: str, data: Clients, accuracy: Callable[[nn.Module], float], **settings: Any) -> Simulated:
+def play(network: str, data: Clients, accuracy: Callable[[nn.Module], float], **settings: Any) -> Simulated:
     """One simulation from the same initial weights every time."""
     torch.manual_seed(0)
     return simulate(NETWORKS[network](), nn.CrossEntropyLoss(), data, evaluate=accuracy, **settings)

@@ -37,17 +37,17 @@ def bar(run: FedAvg) -> Iterator[Callable[[Rounds], None]]:
 
         def watch(rounds: Rounds) -> None:
             nonlocal so_far
-            if (rounds.taken - 1) % max(1, run.rounds // READINGS) == 0 or rounds.taken == run.rounds:
+            if (rounds.count - 1) % max(1, run.rounds // READINGS) == 0 or rounds.count == run.rounds:
                 so_far = accounting.epsilon(
-                    run.loss_of(rounds.taken), float(run.privacy.delta or DELTA)
+                    run.loss_of(rounds.count), float(run.privacy.delta or DELTA)
                 ).upper
-            display.update(task, completed=rounds.taken, description=described(run, rounds, so_far))
+            display.update(task, completed=rounds.count, description=describe(run, rounds, so_far))
 
         yield watch
 
 
-def described(run: FedAvg, rounds: Rounds, epsilon: float) -> str:
+def describe(run: FedAvg, rounds: Rounds, epsilon: float) -> str:
     """The expected traffic: the real one tells how many clients were drawn."""
-    each_way = run.shape.cohort * run.shape.dimension * 4 * rounds.taken / 1e6
+    each_way = run.shape.cohort * run.shape.dimension * 4 * rounds.count / 1e6
     score = f" · score {rounds.history.score[-1]:.4g}" if rounds.history.score else ""
     return f"ε {epsilon:.3g}{score} · about {each_way:.3g} MB each way"

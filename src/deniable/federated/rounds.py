@@ -58,7 +58,7 @@ class Rounds:
         self.model = copy.deepcopy(run.model)
         self.optimizer = run.new_optimizer(self.model)
         self.history = RoundHistory()
-        self.taken = 0
+        self.count = 0
         self._training = Trainers(run.model, run.criterion, run.how.workers)
         self.bound = run.start_clip
         self._sum = run.noise.summing(run.multiplier, run.shape, rng)
@@ -66,30 +66,30 @@ class Rounds:
 
     def step(self) -> None:
         """One round. Never raises for what a client holds."""
-        self.taken += 1
+        self.count += 1
         cohort = self._cohort()
         speakers = self._speakers(cohort)
-        total = self._sum(self._sent(speakers), len(cohort) - len(speakers))
+        total = self._sum(self._client_updates(speakers), len(cohort) - len(speakers))
         self.history.clip.append(self.bound)
         if total is None:  # too few answered: nothing was opened, and nothing moves
             self.history.update_norm.append(0.0)
         else:
-            mean = torch.from_numpy(self.received(total) / self.run.denominator)
+            mean = torch.from_numpy(self.receive(total) / self.run.denominator)
             move(self.optimizer, self.model, mean)
             self.history.update_norm.append(float(mean.norm()))
         if self.run.how.evaluate is not None:
             self.history.score.append(float(self.run.how.evaluate(self.model)))
 
-    def received(self, total: Floats) -> Floats:
+    def receive(self, total: Floats) -> Floats:
         """The noisy sum of updates; with an adaptive clip the last coordinate moves the
         bound of the next round."""
-        update, self.bound = unframed(self.run, total, self.bound)
+        update, self.bound = unframe_sum(self.run, total, self.bound)
         return update
 
     def _cohort(self) -> Indices:
         """Every client by its own coin, each at most once a round, and no more often than declared."""
         if isinstance(self.run.noise, Correlated):
-            return np.arange((self.taken - 1) % self.run.noise.apart, len(self.data), self.run.noise.apart)
+            return np.arange((self.count - 1) % self.run.noise.apart, len(self.data), self.run.noise.apart)
         cohort: Indices = self.rng.poisson_sample(len(self.data), self.run.cohorts.rate)
         if self.run.participations is not None:
             cohort = cohort[self._visits[cohort] < self.run.participations]
@@ -102,7 +102,7 @@ class Rounds:
             return cohort
         return cohort[self.rng.poisson_sample(len(cohort), self.run.coins)]
 
-    def _sent(self, cohort: Indices) -> Iterator[Floats]:
+    def _client_updates(self, cohort: Indices) -> Iterator[Floats]:
         """What each client sends, before noise."""
         start = flat(parameters_of(self.model))
         seed = int(self.rng.uniform_integers(2**62))
@@ -111,10 +111,10 @@ class Rounds:
         size = GROUP * self.run.how.workers
         for first in range(0, len(clients), size):
             group = clients[first : first + size]
-            for client, update in zip(group, self._trained(start, group, seed), strict=True):
-                yield framed(self.run, update, self.bound, self.data.size(client))
+            for client, update in zip(group, self._train(start, group, seed), strict=True):
+                yield frame_update(self.run, update, self.bound, self.data.size(client))
 
-    def _trained(self, start: Tensor, group: list[int], seed: int) -> list[Tensor | None]:
+    def _train(self, start: Tensor, group: list[int], seed: int) -> list[Tensor | None]:
         """Each client's update; where some cannot be computed together each alone, and
         None for one that fails by itself."""
         try:
@@ -122,7 +122,7 @@ class Rounds:
         except Exception:  # steered by what a client holds: it must not show
             if len(group) == 1:
                 return [None]
-        return [update for client in group for update in self._trained(start, [client], seed)]
+        return [update for client in group for update in self._train(start, [client], seed)]
 
     def close(self) -> None:
         """Let processes go that train clients."""
@@ -156,7 +156,7 @@ def rehearse(run: FedAvg, data: Clients) -> None:
     )
 
 
-def framed(run: FedAvg, update: Tensor | None, bound: float, rows: int) -> Floats:
+def frame_update(run: FedAvg, update: Tensor | None, bound: float, rows: int) -> Floats:
     """What a client adds to the sum: its update in units of the clip, clipped, and then weighted by its
     number of rows; with an adaptive clip, and κ or −κ for whether its norm was within it, with the same
     weight.
@@ -177,7 +177,7 @@ def framed(run: FedAvg, update: Tensor | None, bound: float, rows: int) -> Float
     return vector * run.privacy.weights.weight(rows)
 
 
-def unframed(run: FedAvg, total: Floats, bound: float) -> tuple[Floats, float]:
+def unframe_sum(run: FedAvg, total: Floats, bound: float) -> tuple[Floats, float]:
     """The sum of updates, and the clip of the next round."""
     if run.adaptive is None:
         return total * bound, bound
@@ -189,11 +189,11 @@ GROUP = 10
 """Clients whose updates a process computes before they are added up."""
 
 
-def run(federated: FedAvg, data: Clients, rng: Random) -> Federated:
+def run(training: FedAvg, data: Clients, rng: Random) -> Federated:
     """All rounds, with a bar for whoever watches."""
-    rounds = Rounds(federated, data, rng)
-    with closing(rounds), progress.bar(federated) as watch:
-        for _ in range(federated.rounds):
+    rounds = Rounds(training, data, rng)
+    with closing(rounds), progress.bar(training) as watch:
+        for _ in range(training.rounds):
             rounds.step()
             watch(rounds)
-    return Federated(rounds.model, rounds.history, rounds.taken)
+    return Federated(rounds.model, rounds.history, rounds.count)

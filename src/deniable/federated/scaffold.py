@@ -50,7 +50,7 @@ class Scaffold:
     def __init__(self, model: nn.Module, criterion: Criterion) -> None:
         self._model, self._criterion = copy.deepcopy(model).train(), criterion
         self._server = torch.zeros_like(flat(parameters_of(model)))
-        self._own: dict[int, Tensor] = {}
+        self._controls: dict[int, Tensor] = {}
 
     def __call__(
         self,
@@ -63,24 +63,24 @@ class Scaffold:
         start = flat(parameters_of(model))
         total, change = torch.zeros_like(start), torch.zeros_like(start)
         for client in cohort:
-            own = self._own.get(client, torch.zeros_like(start))
+            own = self._controls.get(client, torch.zeros_like(start))
             pupil = Pupil(*data.rows(client), seed=int(rng.integers(2**62)))
-            update, steps = self._trained(start, self._server - own, pupil, recipe)
+            update, steps = self._train(start, self._server - own, pupil, recipe)
             total += update
             if steps:  # whoever has no rows has met no gradient
                 fresh = own - self._server - update / (steps * recipe.learning_rate)
                 change += fresh - own
-                self._own[client] = fresh
+                self._controls[client] = fresh
         self._server += change / len(data)
         return total / len(cohort)
 
     def state(self) -> dict[str, Any]:
-        return {"server": self._server, "own": self._own}
+        return {"server": self._server, "own": self._controls}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self._server, self._own = state["server"], state["own"]
+        self._server, self._controls = state["server"], state["own"]
 
-    def _trained(
+    def _train(
         self, start: Tensor, correction: Tensor, pupil: Pupil, recipe: LocalRecipe
     ) -> tuple[Tensor, int]:
         """How the weights moved, and in how many steps."""

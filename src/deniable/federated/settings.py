@@ -59,12 +59,12 @@ class ClientPrivacy:
             raise InvalidParameter(
                 f"Expected noise=Central(…), OnClient(…), Shared(…) or Correlated(…), got {self.noise!r}."
             )
-        object.__setattr__(self, "unit", _protected(self.unit, self.noise))
+        object.__setattr__(self, "unit", _default_unit(self.unit, self.noise))
         if checks.unit(self.unit).kind is not UnitKind.CLIENT:
             raise InvalidParameter(f"Expected a unit of one client, got {self.unit}. Nothing was charged.")
 
 
-def _protected(unit: Unit | None, noise: AnyPlacement) -> Unit:
+def _default_unit(unit: Unit | None, noise: AnyPlacement) -> Unit:
     if unit is not None:
         return unit
     return Unit.client() if isinstance(noise, Central) else Unit.client(zero_out=True)

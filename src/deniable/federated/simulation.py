@@ -101,17 +101,17 @@ def simulate(
             mean = Scaffold(model, criterion)
         simulation = PlainRounds(model, data, mean, recipe, share=share, server=server, seed=seed)
         saving = Saving(checkpoint, simulation)
-        while simulation.taken < rounds and not simulation.has_reached(target):
+        while simulation.count < rounds and not simulation.has_reached(target):
             begin = time.process_time()
             simulation.step()
-            if evaluate is not None and simulation.taken % every == 0:
-                simulation.scores[simulation.taken] = float(evaluate(simulation.model))
+            if evaluate is not None and simulation.count % every == 0:
+                simulation.scores[simulation.count] = float(evaluate(simulation.model))
             simulation.seconds += time.process_time() - begin
             if watch is not None:
-                watch(simulation.taken, simulation.scores.get(simulation.taken))
+                watch(simulation.count, simulation.scores.get(simulation.count))
             saving.note()
     saving.end()
-    return Simulated(simulation.model, simulation.scores, simulation.taken, simulation.seconds)
+    return Simulated(simulation.model, simulation.scores, simulation.count, simulation.seconds)
 
 
 class PlainRounds:
@@ -139,15 +139,15 @@ class PlainRounds:
         if server is not None:
             self._optimizer = server(self.model.parameters())
         self.scores: dict[int, float] = {}
-        self.taken, self.seconds = 0, 0.0
+        self.count, self.seconds = 0, 0.0
 
     def step(self) -> None:
         cohort = [int(k) for k in self._rng.choice(len(self._data), self._size, replace=False)]
         move(self._optimizer, self.model, self._mean(self.model, self._data, cohort, self._recipe, self._rng))
-        self.taken += 1
+        self.count += 1
 
     def has_reached(self, target: float | None) -> bool:
-        return target is not None and self.scores.get(self.taken, -math.inf) >= target
+        return target is not None and self.scores.get(self.count, -math.inf) >= target
 
     @property
     def terms(self) -> str:
@@ -157,7 +157,7 @@ class PlainRounds:
     def state(self) -> dict[str, Any]:
         return {
             "terms": self.terms,
-            "taken": self.taken,
+            "taken": self.count,
             "scores": self.scores,
             "seconds": self.seconds,
             "rng": json.dumps(self._rng.bit_generator.state),
@@ -172,7 +172,7 @@ class PlainRounds:
                 "Expected the checkpoint of a simulation with the same clients, recipe and seed. "
                 "Name another file, or remove this one."
             )
-        self.taken, self.scores, self.seconds = state["taken"], state["scores"], state["seconds"]
+        self.count, self.scores, self.seconds = state["taken"], state["scores"], state["seconds"]
         self._rng.bit_generator.state = json.loads(state["rng"])
         self.model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])

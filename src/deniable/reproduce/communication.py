@@ -77,7 +77,7 @@ def run(folder: Path, progress: Progress) -> Report:
     _learning.need_torch()
     from deniable.federated.mcmahan import Digits
 
-    return report(METHODS, Digits.of(load("mnist")), folder, progress)
+    return report(METHODS, Digits.from_images(load("mnist")), folder, progress)
 
 
 def report(methods: Sequence[Method], data: Digits, folder: Path, progress: Progress) -> Report:
@@ -120,7 +120,7 @@ def _row(method: Method, rounds: float | None) -> tuple[object, ...]:
 def simulate_method(method: Method, data: Digits) -> Simulated:
     from deniable.federated import mcmahan
 
-    return mcmahan.played(
+    return mcmahan.play(
         "2NN",
         data.dealt(method.split, CLIENTS),
         data.accuracy,

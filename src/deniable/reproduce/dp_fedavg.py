@@ -42,7 +42,7 @@ def run(folder: Path, progress: Progress) -> Report:
     _learning.need_torch()
     from deniable.federated.mcmahan import Digits
 
-    data = Digits.of(load("mnist"))
+    data = Digits.from_images(load("mnist"))
     reference = without_noise(data)
     outcomes = results(data, progress, EPSILONS)
     curves = {place: [(epsilon, outcomes[place, epsilon][1]) for epsilon in EPSILONS] for place in PLACES}
@@ -67,7 +67,7 @@ def without_noise(data: Digits) -> float:
     """The accuracy in per cent of plain federated averaging with as many clients, rounds and steps."""
     from deniable.federated import mcmahan
 
-    outcome = mcmahan.played(
+    outcome = mcmahan.play(
         "2NN",
         data.dealt("IID", CLIENTS),
         data.accuracy,

@@ -53,10 +53,10 @@ def report(
 ) -> Report:
     from deniable.federated.data.plays import Roles
 
-    roles, rows, curves = Roles.of(text), [], {}
+    roles, rows, curves = Roles.from_text(text), [], {}
     for split, epochs, batch, rate, rounds, every in progress(cells, "Ways to train"):
         data = roles.dealt(split)
-        result = roles.learnt(
+        result = roles.train(
             data,
             share=SHARE,
             rounds=rounds,

@@ -171,7 +171,7 @@ def report(cells: Sequence[TableCell], folder: Path, progress: Progress) -> Repo
     _learning.need_torch()
     from deniable.federated.mcmahan import Digits
 
-    data = Digits.of(load("mnist"))
+    data = Digits.from_images(load("mnist"))
     outcomes = {cell: outcome(cell, data, folder) for cell in progress(cells, "Cells of the tables")}
     panels: dict[str, dict[str, dict[int, float]]] = {}
     for cell, best in outcomes.items():
@@ -256,7 +256,7 @@ def key_of(cell: TableCell, rate: float) -> str:
 def simulate_cell(cell: TableCell, rate: float, data: Digits, checkpoint: Path) -> Simulated:
     from deniable.federated import mcmahan
 
-    return mcmahan.played(
+    return mcmahan.play(
         cell.network,
         data.dealt(cell.split, CLIENTS),
         data.accuracy,

@@ -26,20 +26,20 @@ class Turns:
 
     def __init__(self) -> None:
         self._lock = threading.Condition()
-        self._taken: set[str] = set()
+        self._keys: set[str] = set()
 
-    def take(self, asked: str, *, wait: bool) -> bool:
+    def take(self, key: str, *, wait: bool) -> bool:
         with self._lock:
-            while asked in self._taken:
+            while key in self._keys:
                 if not wait:
                     return False
                 self._lock.wait()
-            self._taken.add(asked)
+            self._keys.add(key)
             return True
 
-    def give(self, asked: str) -> None:
+    def give(self, key: str) -> None:
         with self._lock:
-            self._taken.discard(asked)
+            self._keys.discard(key)
             self._lock.notify_all()
 
 
@@ -78,7 +78,7 @@ class Pending:
     def begin(self) -> Answer | None:
         """Charge and run. The answer, where nothing is to be waited for."""
         try:
-            if self._purses.capped:
+            if self._purses.has_caps:
                 self._hold = self._purses.take(self._inquiry.preview(), self._account, self._purse)
             self._key = self._make_key()
             with paid_once(self._key, self._body):
@@ -101,17 +101,17 @@ class Pending:
         """Keep the answer, and give it."""
         assert self._reply is not None
         try:
-            return self._given(self._reply)
+            return self._give(self._reply)
         except DeniableError as error:
             if self._hold is not None and not isinstance(error, CHARGED):
-                self._hold.put_back()
+                self._hold.undo()
             if isinstance(error, AlreadyPaid):
                 self._note_lost()
             raise
         finally:
             self._turns.give(self._question_id)
 
-    def _given(self, reply: Reply) -> Answer:
+    def _give(self, reply: Reply) -> Answer:
         """A request that was paid, by whatever is now the last of the budget, is told as paid, and not as
         refused."""
         try:
@@ -149,23 +149,23 @@ class Pendings:
         self._run = run
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def start(self, make: Callable[[], Pending], then: Callable[[Answer], T]) -> asyncio.Task[T]:
-        """What `then` makes of the answer to the question that `make` makes. Both are called in threads,
+    def start(self, make: Callable[[], Pending], finish: Callable[[Answer], T]) -> asyncio.Task[T]:
+        """What `finish` makes of the answer to the question that `make` makes. Both are called in threads,
         beside the work itself: each change of threads costs as much as a look into the ledger."""
-        task = asyncio.ensure_future(self._answered(make, then))
+        task = asyncio.ensure_future(self._answer(make, finish))
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._forget_task)
         return task
 
-    async def answer(self, make: Callable[[], Pending], then: Callable[[Answer], T]) -> T:
-        return await asyncio.shield(self.start(make, then))
+    async def answer(self, make: Callable[[], Pending], finish: Callable[[Answer], T]) -> T:
+        return await asyncio.shield(self.start(make, finish))
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _forget_task(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # looked at: nothing is logged of it
 
-    async def _answered(self, make: Callable[[], Pending], then: Callable[[Answer], T]) -> T:
+    async def _answer(self, make: Callable[[], Pending], finish: Callable[[Answer], T]) -> T:
         pendings: list[Pending] = []
 
         def begin() -> tuple[bool, list[T]]:
@@ -174,7 +174,7 @@ class Pendings:
             if not pendings[0].enter():
                 return False, []
             answer = pendings[0].begin()
-            return True, [] if answer is None else [then(answer)]
+            return True, [] if answer is None else [finish(answer)]
 
         while not (turn := await self._run(begin))[0]:
             await asyncio.sleep(TICK)
@@ -183,7 +183,7 @@ class Pendings:
             return outcome
         while (rest := pendings[0].rest) > 0:
             await asyncio.sleep(min(rest, TICK))
-        outcome = await self._run(lambda: then(pendings[0].finish()))
+        outcome = await self._run(lambda: finish(pendings[0].finish()))
         return outcome
 
     async def close(self) -> None:

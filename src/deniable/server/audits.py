@@ -49,7 +49,7 @@ class Audited:
     id: int
     person: str
     time: float
-    about: str
+    subject: str
     finding: Finding
 
 
@@ -57,7 +57,7 @@ def run(service: Service, caller: Caller, data: str, text: str, epsilon: Fractio
     """Attack a question about a data set; its number."""
     caller.need(Right.LOOK)
     service.throttle.hit("requests", caller.name)
-    endpoint = made_up(service, caller, data, text, epsilon, delta)
+    endpoint = make_endpoint(service, caller, data, text, epsilon, delta)
     target = _attackable(endpoint)
     options = {"data": data, "sql": text, "epsilon": str(epsilon), "delta": str(delta)}
     samples = SAMPLES
@@ -96,7 +96,7 @@ def run_again(service: Service, caller: Caller, number: int) -> Finding:
     if "mechanism" in options:
         target = _target(options["mechanism"], epsilon, delta).subject
     else:
-        endpoint = made_up(service, caller, options["data"], options["sql"], epsilon, delta)
+        endpoint = make_endpoint(service, caller, options["data"], options["sql"], epsilon, delta)
         target = _attackable(endpoint)
         if finding.witness is not None:  # the tables as they were made, and not as JSON wrote their dates
             tables = {"first": endpoint.first, "second": endpoint.second}
@@ -105,7 +105,7 @@ def run_again(service: Service, caller: Caller, number: int) -> Finding:
         return replay(finding, target, workers=1)
 
 
-def listed(service: Service, caller: Caller) -> list[Audited]:
+def list_audits(service: Service, caller: Caller) -> list[Audited]:
     caller.need(Right.LOOK)
     with service.state.reading() as connection:
         rows = list(connection.execute(sa.select(store.audits).order_by(store.audits.c.id.desc())).mappings())
@@ -136,8 +136,8 @@ def _target(name: str, epsilon: Fraction, delta: Fraction) -> AuditTarget:
     return find_target(name, budget)
 
 
-def _keep(service: Service, caller: Caller, about: str, finding: Finding, options: dict[str, str]) -> int:
-    row = {"person": caller.name, "time": time.time(), "about": about, "options": json.dumps(options)}
+def _keep(service: Service, caller: Caller, subject: str, finding: Finding, options: dict[str, str]) -> int:
+    row = {"person": caller.name, "time": time.time(), "about": subject, "options": json.dumps(options)}
     with service.state.writing() as connection:
         last = connection.execute(sa.select(sa.func.max(store.audits.c.id))).scalar() or 0
         connection.execute(store.audits.insert().values(id=last + 1, **row, finding=finding.to_json()))
@@ -161,7 +161,7 @@ def _read(row: sa.RowMapping) -> Audited:
 # ----------------------------------------------------------------------------------------- made-up neighbours
 
 
-def made_up(
+def make_endpoint(
     service: Service, caller: Caller, data: str, text: str, epsilon: Fraction, delta: Fraction
 ) -> Endpoint:
     """The question on two tables that differ by one unit, at the far ends of what is declared."""
@@ -214,20 +214,20 @@ def _rows(table: TableInfo, unit: Unit, rows: list[tuple[int, bool]]) -> pa.Tabl
     return pa.table(columns)
 
 
-def _identity(column: ColumnInfo, who: int) -> Any:
+def _identity(column: ColumnInfo, number: int) -> Any:
     match column.type.kind:
         case Kind.TEXT:
-            return str(who)
+            return str(number)
         case Kind.DATE:
-            return date(2000, 1, who)
+            return date(2000, 1, number)
         case Kind.TIMESTAMP:
-            return datetime(2000, 1, who)
+            return datetime(2000, 1, number)
         case Kind.BOOLEAN:
-            return bool(who % 2)
+            return bool(number % 2)
         case Kind.DECIMAL:
-            return Decimal(who)
+            return Decimal(number)
         case _:
-            return who
+            return number
 
 
 ENDS: dict[Kind, tuple[Any, Any]] = {

@@ -52,7 +52,7 @@ Tell = Callable[[str], None]
 
 
 def settings(folder: Path, port: int | None = None) -> Settings:
-    """In a folder of its own, on loopback: at the usual port where that is free."""
+    """Settings for a folder of its own, on loopback: at the usual port where that is free."""
     return Settings(
         folder=folder / "state",
         roots=(folder / "data",),
@@ -88,7 +88,7 @@ def fill(service: Service, tell: Tell, *, patients: int = 20_000) -> dict[str, s
     callers = {name: Caller(name, frozenset({role})) for name, role in PEOPLE}
     tell("Registering the data set visits")
     unit = Unit.column("patient_id", max_rows=4)
-    declaration = Declaration.of("visits", {"visits": "visits.parquet"}, SCHEMA, unit, LIMIT)
+    declaration = Declaration.declare("visits", {"visits": "visits.parquet"}, SCHEMA, unit, LIMIT)
     service.register(callers["olga"], declaration)
     service.grant(callers["olga"], "visits", "ada", PART)
     for i, (text, epsilon) in enumerate(QUESTIONS, 1):

@@ -16,8 +16,8 @@ from deniable.ledger.journal.verify import Verification
 Facts = dict[str, Any]
 
 
-def account(account: Account, *, whole: bool) -> Facts:
-    """An account. `whole` is for owner and auditor: it adds the bound that holds at every moment."""
+def account(account: Account, *, full: bool) -> Facts:
+    """An account. `full` is for owner and auditor: it adds the bound that holds at every moment."""
     spending, left, limit = account.spent(), account.remaining(), account.limit
     facts = {
         "account": account.name,
@@ -28,7 +28,7 @@ def account(account: Account, *, whole: bool) -> Facts:
         "spent": {"epsilon": spending.epsilon, "delta": spending.delta, "share": spending.share},
         "left": {"epsilon": left.epsilon, "delta": left.delta},
     }
-    if whole:
+    if full:
         reading = account.odometer()
         facts["odometer"] = {"epsilon": reading.epsilon, "delta": reading.delta}
     return facts
@@ -58,19 +58,19 @@ def problems(verification: Verification, act: int | None) -> list[str]:
     return sentences
 
 
-def plain(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """A value that JSON can hold; infinities are texts, as in certificates.
 
-    >>> plain({"a": math.inf, "b": Decimal("1.50"), "c": (date(2024, 3, 1), None)})
+    >>> to_json_value({"a": math.inf, "b": Decimal("1.50"), "c": (date(2024, 3, 1), None)})
     {'a': 'inf', 'b': '1.50', 'c': ['2024-03-01', None]}
     """
     match value:
         case float() if not math.isfinite(value):
             return str(value)
         case Mapping():
-            return {str(key): plain(item) for key, item in value.items()}
+            return {str(key): to_json_value(item) for key, item in value.items()}
         case list() | tuple():
-            return [plain(item) for item in value]
+            return [to_json_value(item) for item in value]
         case Decimal() | Fraction():
             return str(value)
         case date() | datetime():

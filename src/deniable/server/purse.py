@@ -37,7 +37,7 @@ class Purse:
 class Hold:
     """What was taken from the caps, to be put back if nothing was charged."""
 
-    put_back: Callable[[], None]
+    undo: Callable[[], None]
 
 
 class Purses:
@@ -46,7 +46,7 @@ class Purses:
     def __init__(self, state: State, caps: Caps) -> None:
         self._state = state
         self._caps = caps
-        self.capped = caps != Caps()
+        self.has_caps = caps != Caps()
 
     def take(self, preview: Preview, account: str, purse: Purse | None) -> Hold:
         """Take what a question costs from the caps."""
@@ -55,19 +55,19 @@ class Purses:
             cost = preview.epsilon
         day = datetime.now(UTC).date().isoformat()
         self._take(account, day, purse, cost)
-        return Hold(partial(self._put_back, account, day, purse, cost))
+        return Hold(partial(self._restore, account, day, purse, cost))
 
     def _take(self, account: str, day: str, purse: Purse | None, cost: float) -> None:
         if purse is not None and self._caps.session is not None:
             with purse.turn:
                 if purse.epsilon + cost > self._caps.session:
-                    raise _over("this connection", cost, purse.epsilon, self._caps.session)
+                    raise _cap_error("this connection", cost, purse.epsilon, self._caps.session)
                 purse.epsilon += cost
         if self._caps.day is not None:
             try:
                 self._take_day(account, day, cost, self._caps.day)
             except BudgetExceeded:
-                self._back_to(purse, cost)
+                self._restore_purse(purse, cost)
                 raise
 
     def _take_day(self, account: str, day: str, cost: float, cap: float) -> None:
@@ -79,32 +79,32 @@ class Purses:
             if row is not None:
                 spending = float(row[0])
             if spending + cost > cap:
-                raise _over("today", cost, spending, cap)
+                raise _cap_error("today", cost, spending, cap)
             if row is None:
                 connection.execute(table.insert().values(account=account, day=day, epsilon=cost))
             else:
                 connection.execute(table.update().where(here).values(epsilon=spending + cost))
 
-    def _put_back(self, account: str, day: str, purse: Purse | None, cost: float) -> None:
-        self._back_to(purse, cost)
+    def _restore(self, account: str, day: str, purse: Purse | None, cost: float) -> None:
+        self._restore_purse(purse, cost)
         if self._caps.day is not None:
             table = store.spending
             here = (table.c.account == account) & (table.c.day == day)
             with self._state.writing() as connection:
                 connection.execute(table.update().where(here).values(epsilon=table.c.epsilon - cost))
 
-    def _back_to(self, purse: Purse | None, cost: float) -> None:
+    def _restore_purse(self, purse: Purse | None, cost: float) -> None:
         if purse is not None and self._caps.session is not None:
             with purse.turn:
                 purse.epsilon -= cost
 
 
-def _over(what: str, cost: float, spent: float, cap: float) -> BudgetExceeded:
+def _cap_error(period: str, cost: float, spending: float, cap: float) -> BudgetExceeded:
     return BudgetExceeded(
-        f"This query costs ε = {cost:.6g}, and {what} you may spend ε ≤ {cap:.6g} (spent: {spent:.6g}). "
+        f"This query costs ε = {cost:.6g}, and {period} you may spend ε ≤ {cap:.6g} (spent: {spending:.6g}). "
         "Nothing was run and nothing was charged. Ask for less, wait, or speak to the owner.",
         asked=cost,
-        spent=spent,
-        total=spent + cost,
+        spent=spending,
+        total=spending + cost,
         limit=cap,
     )

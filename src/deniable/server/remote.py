@@ -68,7 +68,7 @@ class Remote(Original):
         return f"Remote({self._address[0]}:{self._address[1]}, data={self._data!r})"
 
     def _repr_html_(self) -> str:
-        """In a notebook: the data set, and what is left of one's part of it."""
+        """Show in a notebook the data set, and what is left of one's part of it."""
         if self._data is None:
             rows = "".join(f"<li>{escape(name)}</li>" for name in self.datasets())
             return f"<p><b>{escape(self._address[0])}</b>: the data sets that are for you</p><ul>{rows}</ul>"
@@ -82,13 +82,13 @@ class Remote(Original):
     # -------------------------------------------------------------------------------------------- asking
 
     def sql(self, text: str, **terms: Unpack[AskTerms]) -> Answer:
-        """As `Curator.sql`."""
+        """Answer a query as `Curator.sql` does."""
         body = _body(Question(text, **terms)) | {"form": "arrow"}
         reply = self._call("POST", self._path("queries"), body, key=secrets.token_urlsafe(24))
         return Answer.from_dict(reply)
 
     def preview(self, text: str, **terms: Unpack[AskTerms]) -> Preview:
-        """As `Curator.preview`: free."""
+        """Price a query as `Curator.preview` does: free."""
         return Preview.from_dict(self._call("POST", self._path("preview"), _body(Question(text, **terms))))
 
     # -------------------------------------------------------------------------------------------- looking
@@ -148,16 +148,16 @@ class Remote(Original):
         if body is not None:
             text = json.dumps(body)
         with self._turn:
-            status, reply = self._sent(method, path, text, head)
+            status, reply = self._send(method, path, text, head)
         if status >= 300:
             raise _error(status, reply)
         return reply
 
-    def _sent(self, method: str, path: str, text: str | None, head: dict[str, str]) -> tuple[int, Any]:
-        """Sent again where the connection was lost: a query has its key, and nothing else costs anything."""
+    def _send(self, method: str, path: str, text: str | None, head: dict[str, str]) -> tuple[int, Any]:
+        """Send a request, again where the connection was lost: a query has its key, nothing else costs."""
         for attempt in range(TRIES):
             try:
-                connection = self._connected()
+                connection = self._connect()
                 connection.request(method, path, body=text, headers=head)
                 response = connection.getresponse()
                 return response.status, _read(response)
@@ -170,7 +170,7 @@ class Remote(Original):
                     ) from None
         raise AssertionError
 
-    def _connected(self) -> http.client.HTTPConnection:
+    def _connect(self) -> http.client.HTTPConnection:
         if self._connection is None:
             host, port = self._address
             if self._context is None:
@@ -219,9 +219,9 @@ def _float(value: Any) -> float:
     return float(value)
 
 
-def _error(status: int, said: Any) -> DeniableError:
+def _error(status: int, reply: Any) -> DeniableError:
     """The error that the service raised, of the same type."""
-    body = said if isinstance(said, dict) else {}
+    body = reply if isinstance(reply, dict) else {}
     message = str(body.get("message") or f"The service answered with the status {status}.")
     kind = getattr(errors, str(body.get("error")), None)
     nan = float("nan")

@@ -15,7 +15,7 @@ from typing import Any
 import uvicorn
 
 from deniable.errors import DeniableError, LedgerError
-from deniable.server.http.app import api, guarded
+from deniable.server.http.app import add_guard, api
 from deniable.server.http.door import Door
 from deniable.server.service import Service
 from deniable.server.settings import Address, Settings
@@ -39,7 +39,7 @@ class Listeners:
     wire: socket.socket | None
 
     @classmethod
-    def of(cls, settings: Settings) -> Listeners:
+    def open(cls, settings: Settings) -> Listeners:
         http = _listening(settings.http)
         try:
             wire = None
@@ -50,7 +50,7 @@ class Listeners:
             raise
         return cls(http, wire)
 
-    def where(self, settings: Settings) -> str:
+    def describe_addresses(self, settings: Settings) -> str:
         """The addresses, as they are told to people."""
         scheme = "https" if settings.tls else "http"
         wire = ""
@@ -93,14 +93,14 @@ class Doors:
         door = Door(self.service, executor)
         app = api(door)
         wire = Wire(door, tls_context(settings))
-        listeners = self._listeners or Listeners.of(settings)
+        listeners = self._listeners or Listeners.open(settings)
         beside = [asyncio.create_task(door.stops.serve()), asyncio.create_task(_mark_heads(door))]
         try:
             self.http = address(listeners.http)
             if listeners.wire is not None:
                 await wire.listen(listeners.wire)
                 self.wire = address(listeners.wire)
-            web = uvicorn.Server(_config(settings, guarded(app, door)))
+            web = uvicorn.Server(_config(settings, add_guard(app, door)))
             await self._web(web, listeners, ready)
         finally:
             await wire.close()
@@ -128,7 +128,7 @@ class Doors:
         stopping.cancel()
 
     @property
-    def where(self) -> str:
+    def describe_addresses(self) -> str:
         scheme = "https" if self.service.settings.tls else "http"
         wire = ""
         if self.wire is not None:
@@ -136,7 +136,7 @@ class Doors:
         return f"{scheme}://{self.http}{wire}"
 
     def stop(self) -> None:
-        """From any thread."""
+        """Stop, from any thread."""
         if self._loop is not None and self._stop is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
 
@@ -151,10 +151,10 @@ async def _mark_heads(door: Door) -> None:
 def _config(settings: Settings, app: object) -> uvicorn.Config:
     room, proxies, context = WaitingRoom(), settings.proxies, tls_context(settings)
 
-    def speak(**given: Any) -> asyncio.Protocol:
+    def speak(**options: Any) -> asyncio.Protocol:
         if context is None:
-            return BoundedHttp(room, proxies, **given)
-        return TlsFirst(context, room, proxies, lambda: BoundedHttp(room, proxies, **given))
+            return BoundedHttp(room, proxies, **options)
+        return TlsFirst(context, room, proxies, lambda: BoundedHttp(room, proxies, **options))
 
     return uvicorn.Config(
         app,  # type: ignore[arg-type]

@@ -60,7 +60,7 @@ class Service(Original):
         settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.settings = settings
         self.state = State(settings.state_url)
-        self.key = keys.opened(settings.folder, self.state)
+        self.key = keys.open_key(settings.folder, self.state)
         self.ledger = Ledger.open(
             settings.ledger_url,
             key=settings.folder / "ledger.key",
@@ -72,19 +72,19 @@ class Service(Original):
             self.key,
             session_seconds=settings.session_hours * 3600,
             second_person=settings.second_person,
-            entrusted=self._entrusted,
+            is_entrusted=self._is_entrusted,
         )
         self.provider: Provider | None = None
         if settings.oidc is not None and settings.origin is not None:
             self.provider = Provider(settings.oidc, settings.folder, settings.origin)
         self.throttle = Throttle(settings.rates)
-        self.after = Pool()
-        self.shelf = Shelf(self.state, self.ledger, settings, self.after)
+        self.pool = Pool()
+        self.shelf = Shelf(self.state, self.ledger, settings, self.pool)
         self.proposals = Proposals(self.state, self.key)
         self.membership = Membership(self.roster, self.proposals)
         self._purses = Purses(self.state, settings.caps)
         self._turns = Turns()
-        self._lost = Lost(self.state)
+        self._lost_answers = Lost(self.state)
 
         self._check_head()
 
@@ -113,14 +113,14 @@ class Service(Original):
                 connection.execute(store.heads.insert().values(of="ledger", count=head.count, mac=head.mac))
 
     def close(self) -> None:
-        self.after.close()
+        self.pool.close()
         self.shelf.close()
         self.ledger.close()
         self.state.close()
 
-    def _record(self, person: str, act: str, about: str, words: str = "") -> None:
+    def _record(self, person: str, act: str, target: str, words: str = "") -> None:
         with self.state.writing() as connection:
-            acts.record(connection, self.key, person, act, about, words)
+            acts.record(connection, self.key, person, act, target, words)
 
     # -------------------------------------------------------------------------------------------- data sets
 
@@ -180,7 +180,7 @@ class Service(Original):
 
     def set_version(self, caller: Caller, name: str, version: str) -> str | None:
         caller.need(Right.MANAGE)
-        self._mine(caller, name)
+        self._check_manager(caller, name)
         if self.settings.second_person:
             return self.proposals.add(caller, "new version", name, "", {"version": version})
         self._set_version(caller.name, name, version)
@@ -193,7 +193,7 @@ class Service(Original):
     def grant(self, caller: Caller, name: str, analyst: str, limit: Budget) -> Account:
         """A part of the data set's budget for an analyst."""
         caller.need(Right.MANAGE)
-        self._mine(caller, name)
+        self._check_manager(caller, name)
         if not self.roster.exists(analyst):
             raise NotFound(f"There is no person {analyst!r}. Nothing was granted.")
         account = self.shelf.curator(name).share(analyst, limit).account
@@ -245,7 +245,7 @@ class Service(Original):
         self.throttle.hit("previews", caller.name)
         return self.curator(caller, name).inquire(question).preview()
 
-    def kept(self, caller: Caller, name: str, question: Question) -> Answer | None:
+    def find_kept_answer(self, caller: Caller, name: str, question: Question) -> Answer | None:
         """The answer that she has paid for, if there is one. Never charges anything."""
         self.throttle.hit("requests", caller.name)
         return self.curator(caller, name).inquire(question).kept()
@@ -280,11 +280,11 @@ class Service(Original):
         def make_key() -> str:
             if key is not None:
                 return _digest("key", caller.name, key)
-            return _digest(question_id, str(self._lost.times(question_id)))
+            return _digest(question_id, str(self._lost_answers.times(question_id)))
 
         def note_lost() -> None:
             if key is None:
-                self._lost.add(question_id)
+                self._lost_answers.add(question_id)
 
         return Pending(
             curator,
@@ -349,7 +349,7 @@ class Service(Original):
     ) -> str | None:
         caller.need(Right.MANAGE)
         _reason(reason)
-        account = self._managed(caller, name, analyst)
+        account = self._managed_account(caller, name, analyst)
         if self.settings.second_person:
             account.standing().filter.raised(limit)  # a limit that is none is refused now
             pair = [str(Fraction(limit.epsilon)), str(Fraction(limit.delta))]
@@ -400,17 +400,17 @@ class Service(Original):
     def waiting(self, caller: Caller) -> list[ProposedAct]:
         """What waits for a second person, for owners and auditors."""
         caller.need(Right.LOOK)
-        return [proposal.shown for proposal in self.proposals.all()]
+        return [proposal.hide_half for proposal in self.proposals.list_waiting()]
 
     def freeze(self, caller: Caller, name: str, analyst: str | None, reason: str) -> None:
         caller.need(Right.MANAGE)
-        account = self._managed(caller, name, analyst)
+        account = self._managed_account(caller, name, analyst)
         account.freeze(_reason(reason))
         self._record(caller.name, "freeze", account.name, reason)
 
     def unfreeze(self, caller: Caller, name: str, analyst: str | None, reason: str) -> str | None:
         caller.need(Right.MANAGE)
-        account = self._managed(caller, name, analyst)
+        account = self._managed_account(caller, name, analyst)
         if self.settings.second_person:
             return self.proposals.add(caller, "unfreeze", account.name, _reason(reason), {})
         self._unfreeze(caller.name, account.name, _reason(reason))
@@ -420,11 +420,11 @@ class Service(Original):
         self.ledger.account(account).unfreeze(reason, owner=owner)
         self._record(owner, "unfreeze", account, reason)
 
-    def _managed(self, caller: Caller, name: str, analyst: str | None) -> Account:
-        self._mine(caller, name)
+    def _managed_account(self, caller: Caller, name: str, analyst: str | None) -> Account:
+        self._check_manager(caller, name)
         return self.account(caller, name, analyst)
 
-    def _mine(self, caller: Caller, name: str) -> None:
+    def _check_manager(self, caller: Caller, name: str) -> None:
         """Of several owners, the one who registered the data set, or was handed it, manages it."""
         self.shelf.version(name)
         self._check_owner(caller.name, name)
@@ -434,37 +434,39 @@ class Service(Original):
         if owner != person:
             raise Forbidden(f'Only {owner} may manage the data set "{name}". Nothing was changed.')
 
-    def hand_over(self, caller: Caller, name: str, to: str) -> str | None:
+    def hand_over(self, caller: Caller, name: str, new_owner: str) -> str | None:
         """Another owner manages the data set from now on. Its present owner does so; where she is an owner no
         longer, any other."""
         caller.need(Right.MANAGE)
         self.shelf.version(name)
-        self._check_handing(caller.name, name, to)
+        self._check_handing(caller.name, name, new_owner)
         if self.settings.second_person:
-            return self.proposals.add(caller, "hand over", name, "", {"to": to})
-        self._hand_over(caller.name, name, to)
+            return self.proposals.add(caller, "hand over", name, "", {"to": new_owner})
+        self._hand_over(caller.name, name, new_owner)
         return None
 
-    def _check_handing(self, person: str, name: str, to: str) -> None:
+    def _check_handing(self, person: str, name: str, new_owner: str) -> None:
         owner = self.ledger.account(name).owner
         if owner != person and self.roster.is_owner(owner):
             raise Forbidden(f'Only {owner} may hand over the data set "{name}". Nothing was changed.')
-        if to == owner or not self.roster.is_owner(to):
-            raise InvalidParameter(f"Expected another owner who can log in, got {to!r}. Nothing was changed.")
+        if new_owner == owner or not self.roster.is_owner(new_owner):
+            raise InvalidParameter(
+                f"Expected another owner who can log in, got {new_owner!r}. Nothing was changed."
+            )
 
-    def _hand_over(self, person: str, name: str, to: str) -> None:
-        self.ledger.hand_over(name, to, owner=self.ledger.account(name).owner, by=person)
-        self.shelf.hand_over(name, to)
-        self._record(person, "hand over", name, f"to {to}")
+    def _hand_over(self, person: str, name: str, new_owner: str) -> None:
+        self.ledger.hand_over(name, new_owner, owner=self.ledger.account(name).owner, by=person)
+        self.shelf.hand_over(name, new_owner)
+        self._record(person, "hand over", name, f"to {new_owner}")
 
-    def _entrusted(self, person: str, by: str) -> bool:
-        """Whether a person holds data that is not `by`'s to give: a data set of her own, though she be an
+    def _is_entrusted(self, person: str, actor: str) -> bool:
+        """Whether a person holds data that is not `actor`'s to give: a data set of her own, though she be an
         owner no longer, or a part of another's."""
-        if person == by:
+        if person == actor:
             return False
         return any(
             account.owner == person
-            or (account.parent is not None and account.owner != by and analyst_of(account) == person)
+            or (account.parent is not None and account.owner != actor and analyst_of(account) == person)
             for account in self.ledger.accounts()
         )
 
@@ -481,7 +483,7 @@ class Service(Original):
     def verify(self, caller: Caller, head: str | None) -> tuple[Verification, int | None]:
         """The journal, and the number of the first act that is not as it was written."""
         caller.need(Right.LOOK)
-        return self.ledger.verify(head), acts.broken(acts.history(self.state), self.key)
+        return self.ledger.verify(head), acts.find_broken_seal(acts.history(self.state), self.key)
 
     def acts(self, caller: Caller) -> list[acts.Act]:
         caller.need(Right.LOOK)

@@ -160,12 +160,14 @@ def parse(text: str, base: Path = Path()) -> Settings:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidParameter(f"The settings are not TOML: {error}. Nothing was started.") from None
-    return checked(
-        Settings(**{name: _value(name, value, base) for name, value in _known(content, Settings).items()})
+    return check_settings(
+        Settings(
+            **{name: _value(name, value, base) for name, value in _check_names(content, Settings).items()}
+        )
     )
 
 
-def checked(settings: Settings) -> Settings:
+def check_settings(settings: Settings) -> Settings:
     """Refuse what would send answers or passwords in the clear, and what cannot be served."""
     _check_encrypted(settings)
     _check_workers(settings)
@@ -231,14 +233,14 @@ def _clear(name: str, address: Address, way_out: str) -> InvalidParameter:
     )
 
 
-def _known(given: dict[str, Any], kind: type[Any]) -> dict[str, Any]:
+def _check_names(table: dict[str, Any], kind: type[Any]) -> dict[str, Any]:
     names = {each.name for each in fields(kind)}
-    if unknown := [name for name in given if name not in names]:
+    if unknown := [name for name in table if name not in names]:
         raise InvalidParameter(
             f"The setting {unknown[0]!r} is not known. Nothing was started. Expected among "
             f"{', '.join(sorted(names))}."
         )
-    return given
+    return table
 
 
 def _value(name: str, value: Any, base: Path) -> Any:
@@ -256,16 +258,16 @@ def _value(name: str, value: Any, base: Path) -> Any:
         case "engines" | "caps" | "rates" | "oidc":
             return _part(name, value)
         case "floor" | "session_hours":
-            return float(_typed(name, value, int | float))
+            return float(_check_type(name, value, int | float))
         case _ if name in KINDS:
-            return _typed(name, value, KINDS[name])
+            return _check_type(name, value, KINDS[name])
         case _:
             return _text(name, value)
 
 
 def _part(name: str, value: Any) -> Any:
     kind: type[Any] = {"engines": Engines, "caps": Caps, "rates": Rates, "oidc": Oidc}[name]
-    values = _known(_typed(name, value, dict), kind)
+    values = _check_names(_check_type(name, value, dict), kind)
     for missing in (
         each.name for each in fields(kind) if each.default is MISSING and each.name not in values
     ):
@@ -273,7 +275,7 @@ def _part(name: str, value: Any) -> Any:
     return kind(**values)
 
 
-def _typed(name: str, value: Any, kind: Any) -> Any:
+def _check_type(name: str, value: Any, kind: Any) -> Any:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise InvalidParameter(
             f"The setting {name} = {value!r} is not of the right type. Nothing was started."
@@ -282,11 +284,11 @@ def _typed(name: str, value: Any, kind: Any) -> Any:
 
 
 def _text(name: str, value: Any) -> str:
-    return str(_typed(name, value, str))
+    return str(_check_type(name, value, str))
 
 
 def _list(name: str, value: Any) -> list[Any]:
-    return list(_typed(name, value, list))
+    return list(_check_type(name, value, list))
 
 
 def _address(name: str, text: str) -> Address:

@@ -40,18 +40,18 @@ class Workers:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._context = multiprocessing.get_context("spawn")
-        self._listeners = Listeners.of(settings)
+        self._listeners = Listeners.open(settings)
         self._stopping = threading.Event()
         self._processes: list[BaseProcess] = []
 
     @property
-    def where(self) -> str:
-        return self._listeners.where(self._settings)
+    def describe_addresses(self) -> str:
+        return self._listeners.describe_addresses(self._settings)
 
     def serve(self, ready: Callable[[Workers], None]) -> None:
         """Until `stop`."""
         try:
-            self._processes = [self._started() for _ in range(self._settings.workers)]
+            self._processes = [self._start_process() for _ in range(self._settings.workers)]
             ready(self)
             while not self._stopping.is_set():
                 wait([process.sentinel for process in self._processes], timeout=0.5)
@@ -59,7 +59,7 @@ class Workers:
         finally:
             self._end()
 
-    def _started(self) -> BaseProcess:
+    def _start_process(self) -> BaseProcess:
         process = self._context.Process(target=work, args=(self._settings, self._listeners))
         process.start()
         return process
@@ -71,7 +71,7 @@ class Workers:
         self._stopping.wait(PAUSE)
         if self._stopping.is_set():
             return process
-        return self._started()
+        return self._start_process()
 
     def _end(self) -> None:
         for process in self._processes:
@@ -82,7 +82,7 @@ class Workers:
         self._listeners.close()
 
     def stop(self) -> None:
-        """From a signal handler too."""
+        """Stop, from a signal handler too."""
         self._stopping.set()
 
 
@@ -107,5 +107,5 @@ async def until_signal(doors: Doors, ready: Callable[[Doors], None] = lambda _: 
     parent = multiprocessing.parent_process()
     if parent is not None:
         loop.add_reader(parent.sentinel, doors.stop)
-    doors.service.after.warm()
+    doors.service.pool.warm()
     await doors.serve(ready)

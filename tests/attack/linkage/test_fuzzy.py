@@ -11,7 +11,7 @@ from deniable.datasets import Ratings, ratings
 from deniable.errors import InvalidParameter
 from deniable.randomness import SeededRandom
 
-DATA = ratings(400, seed=1)
+DATA = ratings(250, seed=1)
 
 
 def test_what_is_known_is_near_the_truth_and_partly_wrong() -> None:
@@ -50,7 +50,7 @@ def test_more_knowledge_names_more_people() -> None:
 
 
 def test_blurring_and_generalising_help_little_and_protected_counts_name_nobody() -> None:
-    raw, coarse, grouped, blurred, drawn = fuzzy.compare(400, 100, rng=SeededRandom(1))
+    raw, coarse, grouped, blurred, drawn = fuzzy.compare(250, 100, rng=SeededRandom(1))
     assert grouped.share == 0  # five records alike: none stands out
     assert raw.share > 0.95
     assert coarse.share > 0.9

@@ -3,6 +3,7 @@ trained to the end without protection."""
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 
@@ -140,20 +141,39 @@ def test_a_near_image_of_one_trained_on_does_not_count_as_found() -> None:
     assert stationary.measure(stationary.StationaryPoint(others, 0.0), x, others, model="m").control == 1
 
 
+IMAGES = [5, pytest.param(10, marks=pytest.mark.soak)]
+"""Images that a network is trained on; the command takes ten, which takes a quarter of a minute."""
+
+
+@pytest.fixture(scope="module", params=IMAGES, ids=str)
+def images(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
 @pytest.fixture(scope="module")
-def command(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], Path]:
+def command(
+    images: int,
+    inverted: dict[tuple[str, str], invert.InvertedImages],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[dict[str, object], Path]:
+    """What the command says of the models that were inverted above, and of few images by stationarity."""
     path = tmp_path_factory.mktemp("invert") / "digits.png"
-    result = CliRunner().invoke(app, ["invert", "--json", "--plot", str(path)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(invert, "compare", lambda album, **terms: list(inverted.values()))
+        starts = 5 if images == 5 else 12
+        few = functools.partial(stationary.compare, size=images, starts=starts)
+        patch.setattr(stationary, "compare", few)
+        result = CliRunner().invoke(app, ["invert", "--json", "--plot", str(path)])
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout), path
 
 
 def test_training_images_come_out_of_plain_weights_and_not_of_private_ones(
-    command: tuple[dict, Path],
+    command: tuple[dict, Path], images: int
 ) -> None:
     releases = {one["release"]: one for one in command[0]["releases"]}
     plain, private = (releases[f"{name}, by stationarity"] for name in ("plain", "private, ε = 2"))
-    assert plain["right"] == plain["of"] == 10
+    assert plain["right"] == plain["of"] == images
     assert plain["facts"]["median_distance"] < 1e-3
     assert plain["facts"]["residual"] < stationary.SOLVED
     assert plain["chance"] < 0.01

@@ -67,10 +67,10 @@ class TwoFaced:
         seed = _joined(dict(zip(believers, seeds, strict=True)))
         own = X25519PrivateKey.from_private_bytes(_joined(dict(zip(others, keys, strict=True))))
         total = np.frombuffer(message, self.agreement.dtype).copy()
-        masks.subtract(total, masks.derived(seed, b"own", self.transcript, VICTIM))
+        masks.subtract(total, masks.derive_key(seed, b"own", self.transcript, VICTIM))
         for other in rest:  # the victim has the smallest number, so it added all of these
             pair = own.exchange(X25519PublicKey.from_public_bytes(self.keys[other].mask))
-            masks.subtract(total, masks.derived(pair, b"pair", self.transcript, VICTIM, other))
+            masks.subtract(total, masks.derive_key(pair, b"pair", self.transcript, VICTIM, other))
         return [int(number) for number in total.view("<i4")]
 
 

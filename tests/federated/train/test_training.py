@@ -58,7 +58,7 @@ def trained(
 )
 def test_a_stack_trains_like_a_loop(recipe: LocalRecipe) -> None:
     model, clients = dense(), pupils([5, 0, 12, 3, 4, 8, 1, 2, 9, 9, 9, 7])
-    stacked = Stacked.of(model, CRITERION)
+    stacked = Stacked.from_model(model, CRITERION)
     assert stacked is not None
     one_by_one = trained(Loop(model, CRITERION), model, clients, recipe)
     for mine, other in zip(trained(stacked, model, clients, recipe), one_by_one, strict=True):
@@ -70,7 +70,7 @@ def test_companions_do_not_move_a_bit() -> None:
     """In single precision: the same client with others beside it, in another place of the stack, and
     alone."""
     model = dense().float()
-    stacked = Stacked.of(model, CRITERION)
+    stacked = Stacked.from_model(model, CRITERION)
     assert stacked is not None
     clients = [Pupil(p.x.float(), p.y, p.seed) for p in pupils([9, 30, 4, 17, 8, 2, 11, 25, 6, 13])]
     recipe = LocalRecipe(2, 5, 0.3)
@@ -161,7 +161,7 @@ def test_convolutions_without_a_graph_train_like_a_loop(recipe: LocalRecipe) -> 
         Pupil(torch.randn(n, 2, 8, 8, generator=draw).double(), torch.randint(0, 3, (n,), generator=draw), n)
         for n in (5, 0, 12)
     ]
-    chain = Convolutional.of(model, CRITERION)
+    chain = Convolutional.from_model(model, CRITERION)
     assert chain is not None
     one_by_one = trained(Loop(model, CRITERION), model, clients, recipe)
     for mine, other in zip(trained(chain, model, clients, recipe), one_by_one, strict=True):
@@ -247,7 +247,7 @@ def test_rows_of_a_companion_do_not_turn_an_update_into_no_number(companion: int
     """Whoever has used up its rows takes no more steps, not even steps of weight zero: zero times a number
     that overflows is no number, and a client that is heard beside few rows would be silent beside many."""
     model, recipe = overflowing(), LocalRecipe(1, 1, 1e5)
-    stacked = Stacked.of(model, CRITERION)
+    stacked = Stacked.from_model(model, CRITERION)
     assert stacked is not None
     client = Pupil(torch.full((1, 1), 1e30), torch.tensor([1]), 3)
     other = Pupil(torch.ones(companion, 1), torch.zeros(companion, dtype=torch.int64), 4)

@@ -38,6 +38,7 @@ def contribution(clipper: PerExample, x: Tensor, y: Tensor, clip: float) -> floa
     return math.sqrt(sum(float(total.double().square().sum()) for total in sums.values()))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("clip", [1e-9, 0.1, 1.0, 1e6])
 @pytest.mark.parametrize(
     ("model", "shape", "width"),
@@ -189,6 +190,7 @@ def test_weights_are_rounded_down(dtype: torch.dtype) -> None:
 BAD = (math.nan, math.inf, -math.inf, 3e38, 1e30)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize(
     ("model", "shape"),

@@ -142,16 +142,16 @@ def _assert_all_used(model: nn.Module, run: Callable[..., object]) -> None:
                 assert random or torch.allclose(got.sums[name].double(), total, rtol=0, atol=1e-8), name
 
 
+@pytest.mark.sampled(24)
+@pytest.mark.parametrize("way", [chained, closed], ids=["in a chain", "in a model"])
 @pytest.mark.parametrize("name", _layers())
-def test_every_layer_of_torch_in_a_chain_uses_all_rows_in_every_pass(name: str) -> None:
-    torch.manual_seed(1)
-    _assert_all_used(_chain(name), chained)
-
-
-@pytest.mark.parametrize("name", _layers())
-def test_every_layer_of_torch_in_a_model_uses_all_rows_in_every_pass(name: str) -> None:
-    torch.manual_seed(2)
-    _assert_all_used(_Model(name), closed)
+def test_every_layer_of_torch_uses_all_rows_in_every_pass(name: str, way: Callable[..., object]) -> None:
+    if way is chained:
+        torch.manual_seed(1)
+        _assert_all_used(_chain(name), chained)
+    else:
+        torch.manual_seed(2)
+        _assert_all_used(_Model(name), closed)
 
 
 # ----------------------------------------------------------------------------------------------- where a block raises
@@ -349,6 +349,7 @@ ONE_BY_ONE = ("keeps its input", "overwrites its gradient", "is checkpointed")
 """A backward pass of one's own and hooks on what autograd saves see all rows of a batch."""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("is_chain", [True, False])
 @pytest.mark.parametrize("name", BETWEEN)
 def test_lots_of_changing_sizes_move_nothing_that_somebody_holds(name: str, is_chain: bool) -> None:

@@ -133,6 +133,7 @@ def test_also_of_examples_of_several_rows(name: str) -> None:
     assert_exact(build(), *(part[:6] for part in data()), k=2)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("size", [1, 4, LENGTH, WIDTH, 11])
 @pytest.mark.parametrize("name", ["expand", "attention", "flattened"])
 def test_no_size_of_a_lot_is_mistaken_for_a_length(name: str, size: int) -> None:
@@ -147,6 +148,7 @@ def test_attention_s_dropout_is_no_reason_to_go_one_by_one() -> None:
     assert PerExample(Attention(0.3), nn.CrossEntropyLoss()).method(*words()) == "closed form"
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", MODELS)
 def test_no_example_exceeds_the_clip(name: str) -> None:
     torch.manual_seed(0)

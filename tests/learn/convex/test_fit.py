@@ -143,6 +143,7 @@ def divergence(run: ObjectivePerturbation, with_row: tuple, without: tuple, epsi
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5)])
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-2), (0.5, 1e-3), (2.0, 0.05)])
 def test_the_objective_keeps_its_guarantee_by_its_own_density(

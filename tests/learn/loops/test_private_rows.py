@@ -87,7 +87,7 @@ def test_people_are_drawn_in_the_loops_of_others(tmp_path: Path) -> None:
     module, reader = test_lightning.module_of(), test_transformers.model_of()
     with Ledger.open("sqlite://") as ledger:
         account = ledger.create("people", person, limit=Budget(100, 1e-3))
-        run = DPSGD(module, nn.CrossEntropyLoss(), lots=Lots(n=100, lot=10, steps=20), privacy=privacy)
+        run = DPSGD(module, nn.CrossEntropyLoss(), lots=Lots(n=400, lot=40, steps=20), privacy=privacy)
         users = Users(WHOLE, [i % 100 for i in range(600)])
         trainer = test_lightning.trainer_of(PrivateStrategy(run, account=account))
         test_lightning.fit(trainer, module, DataLoader(users))
@@ -95,7 +95,7 @@ def test_people_are_drawn_in_the_loops_of_others(tmp_path: Path) -> None:
             trainer.validate(module, DataLoader(Subset(WHOLE, [0])), verbose=False)
 
         run = DPSGD(
-            reader, BatchLoss(next_token_losses), lots=Lots(n=20, lot=4, steps=10), privacy=privacy,
+            reader, BatchLoss(next_token_losses), lots=Lots(n=180, lot=36, steps=10), privacy=privacy,
             example=test_transformers.ROW,
         )  # fmt: skip
         for_trainer: Any = Users(counting, [i % 20 for i in range(len(counting))])

@@ -25,7 +25,7 @@ from deniable.ledger import Account, Ledger
 from deniable.randomness import SeededRandom
 from tests.learn.loops.loop_models import account_of, kinds, run_of, same, weights
 
-WORDS, LENGTH, N, LOT, PASS = 12, 6, 80, 16, 5
+WORDS, LENGTH, N, LOT, PASS = 12, 6, 180, 36, 5  # smaller lots are tried in several batches
 STEPS = 2 * PASS
 ROW = {name: torch.zeros(LENGTH, dtype=torch.int64) for name in ("input_ids", "labels")}
 
@@ -100,13 +100,14 @@ def account() -> Iterator[Account]:
 
 
 def test_it_is_the_same_run_as_in_one_s_own_loop(account: Account, tmp_path: Path) -> None:
-    model, own = gpt2(), gpt2()
-    trainer = trainer_of(small(model), account, tmp_path, rng=SeededRandom(3), lr_scheduler_type="constant")
+    model, own, run = gpt2(), gpt2(), {"steps": PASS}
+    settings = {"rng": SeededRandom(3), "lr_scheduler_type": "constant", "num_train_epochs": 1}
+    trainer = trainer_of(small(model, **run), account, tmp_path, **settings)
     trainer.train()
     trainer.model = own
     trainer.optimizer = None
     optimizer = trainer.create_optimizer()
-    private = make_private(small(own), optimizer, Counting(N), account=account, rng=SeededRandom(3))
+    private = make_private(small(own, **run), optimizer, Counting(N), account=account, rng=SeededRandom(3))
     for _ in private.lots():
         private.step()
     assert same(weights(model), weights(own))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -35,6 +36,12 @@ def sums(data: Any, **given: Any) -> Tensor:
     return trainer(run).clipped(drawn_from.take(np.arange(len(drawn_from)), torch.float32)).total["all"]
 
 
+@functools.cache
+def tensor_sums(start: int = 0, factor: float = 1.0) -> Tensor:
+    """The sum of these rows as tensors, which need no adapter."""
+    return sums((factor * X[start:], Y[start:]))
+
+
 def by_name(model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
     inputs = torch.stack([batch[name] for name in NAMES], 1)
     return nn.functional.cross_entropy(model(inputs), batch["label"], reduction="none")
@@ -47,7 +54,7 @@ def close(here: Tensor, there: Tensor) -> bool:
 def test_pandas_is_read_by_position_not_by_label() -> None:
     """A shuffled index, as train_test_split leaves it, would put one person's label beside another's row."""
     mixed = FRAME.sample(frac=1, random_state=0)
-    right = sums((X, Y))
+    right = tensor_sums()
     assert close(sums((mixed[NAMES], mixed["label"])), right)
     assert close(sums((mixed[NAMES].to_numpy(), mixed["label"]), example=EXAMPLE), right)
     assert close(sums((mixed[NAMES].to_numpy().tolist(), mixed["label"]), example=EXAMPLE), right)
@@ -85,10 +92,10 @@ def _labels(batch: list[Any]) -> Tensor:
 def test_tables_of_arrow_are_frames(kind: Callable[[Any], Any]) -> None:
     words = FRAME.assign(label=pd.Categorical(["abc"[int(y)] for y in Y], categories=list("abc")))
     for frame, row in ((FRAME, ROW), (words, ROW | {"label": Words(*"abc")})):
-        assert close(sums(kind(frame), criterion=BatchLoss(by_name), example=row), sums((X, Y)))
+        assert close(sums(kind(frame), criterion=BatchLoss(by_name), example=row), tensor_sums())
     missing = FRAME.astype({"label": "Int64"})
     missing.loc[:4, "label"] = pd.NA
-    assert close(sums(kind(missing), criterion=BatchLoss(by_name), example=ROW), sums((X[5:], Y[5:])))
+    assert close(sums(kind(missing), criterion=BatchLoss(by_name), example=ROW), tensor_sums(5))
 
 
 class Hub(Dataset[Any]):
@@ -119,7 +126,7 @@ def test_a_column_that_is_not_there_is_told_before_the_charge(data: Any) -> None
 def test_rows_that_a_function_makes_have_names_of_their_own() -> None:
     hub = Hub("custom")
     hub.made = lambda row: (torch.tensor([row[name] for name in NAMES]), row["label"])
-    assert close(sums(hub, example=EXAMPLE), sums((X, Y)))
+    assert close(sums(hub, example=EXAMPLE), tensor_sums())
 
 
 def test_a_column_of_dates_is_told_before_the_charge() -> None:
@@ -134,7 +141,7 @@ def test_a_column_of_dates_is_told_before_the_charge() -> None:
 def test_parts_of_a_data_set_of_tensors_need_no_example() -> None:
     first, second = random_split(TensorDataset(X, Y), [20, 10], torch.Generator().manual_seed(0))
     assert isinstance(rows(first), TensorRows)
-    assert close(sums(first) + sums(second), sums((X, Y)))
+    assert close(sums(first) + sums(second), tensor_sums())
     inner = Subset(Subset(TensorDataset(X, Y), range(20)), [0, 3])
     assert close(sums(inner), sums((X[[0, 3]], Y[[0, 3]])))
 
@@ -158,7 +165,7 @@ def test_a_class_that_makes_its_own_rows_is_asked_for_them() -> None:
     """Transforms in `__getitem__` were left out where the class was one of tensors."""
     whole = TensorDataset(X, Y)
     for data in (Doubled(X, Y), DoubledPart(whole, range(30)), Subset(Doubled(X, Y), range(30))):
-        assert close(sums(data, example=EXAMPLE), sums((2 * X, Y)))
+        assert close(sums(data, example=EXAMPLE), tensor_sums(factor=2.0))
         with pytest.raises(InvalidParameter, match="Expected example="):
             small().check(data)
 
@@ -166,8 +173,8 @@ def test_a_class_that_makes_its_own_rows_is_asked_for_them() -> None:
 def test_arrays_that_torch_does_not_take_are_read_all_the_same() -> None:
     numbers = X.numpy()
     for x in (numbers.astype(">f4"), numbers[::-1][::-1], numbers.astype(np.longdouble)):
-        assert close(sums((x, Y.numpy())), sums((X, Y)))
-    assert close(sums((numbers[::-1], Y.numpy()[::-1])), sums((X, Y)))
+        assert close(sums((x, Y.numpy())), tensor_sums())
+    assert close(sums((numbers[::-1], Y.numpy()[::-1])), tensor_sums())
 
 
 @pytest.mark.parametrize(

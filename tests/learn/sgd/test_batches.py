@@ -3,7 +3,7 @@ and batch; each alike to the last bit."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from deniable.errors import DataError, InvalidParameter
 from deniable.learn.clip import Batch, BatchLoss, PerExample
 from deniable.learn.sgd import Padded
 from deniable.learn.sgd.data.rows import rows
+from deniable.learn.sgd.outcome import Usable
 from deniable.randomness import SeededRandom
 from tests.learn.sgd.runs import small, trainer
 
@@ -299,7 +300,7 @@ SILENT: dict[str, tuple[Any, Any]] = {
 
 
 class Made(Dataset[Any]):
-    def __init__(self, row: Any, length: int = 4000) -> None:
+    def __init__(self, row: Any, length: int = 1000) -> None:
         self.row, self.length = row, length
 
     def __len__(self) -> int:
@@ -309,13 +310,20 @@ class Made(Dataset[Any]):
         return self.row(index)
 
 
+def count_usable(row: Callable[[int], Any]) -> Usable:
+    run = small(nn.Linear(3, 3), n=1000, lot=200, steps=8, example=(torch.zeros(3), 0))
+    usable = run(Made(row), rng=SeededRandom(3)).usable
+    assert usable is not None
+    return usable
+
+
 @pytest.mark.parametrize("case", SILENT)
 def test_a_run_says_that_its_rows_could_not_be_used(case: str) -> None:
-    given = {"n": 4000, "lot": 400, "steps": 8, "example": (torch.zeros(3), 0)}
-    trained = small(nn.Linear(3, 3), **given)(Made(SILENT[case][0]), rng=SeededRandom(3))
-    assert trained.usable is not None
-    assert trained.usable.few, str(trained.usable)
-    good = small(nn.Linear(3, 3), **given)(Made(lambda i: (SIDE[i % N], LABELS[i % N])), rng=SeededRandom(3))
-    assert good.usable is not None
-    assert not good.usable.few
-    assert abs(good.usable.rows - 400) < 6 * good.usable.deviation + 60
+    usable = count_usable(SILENT[case][0])
+    assert usable.few, str(usable)
+
+
+def test_a_run_says_that_its_rows_were_used() -> None:
+    usable = count_usable(lambda i: (SIDE[i % N], LABELS[i % N]))
+    assert not usable.few
+    assert abs(usable.rows - 200) < 6 * usable.deviation + 60

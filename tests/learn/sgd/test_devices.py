@@ -16,18 +16,23 @@ from deniable.learn.sgd import DPSGD
 from deniable.learn.sgd.training.trainer import Trainer
 from deniable.randomness import SeededRandom
 from tests.learn.clip import models
+from tests.learn.sgd import accelerator
 from tests.learn.sgd.runs import run_of
 
+EVERY_CASE = [f"{model} {kind}" for model in accelerator.MODELS for kind in accelerator.KINDS]
 
-def test_a_run_on_an_accelerator_is_the_run_on_the_cpu() -> None:
+
+@pytest.mark.parametrize(
+    "cases",
+    [["Sequential float", "Pictures grid", "Words float"], pytest.param(EVERY_CASE, marks=pytest.mark.soak)],
+    ids=["each model", "all"],
+)
+def test_a_run_on_an_accelerator_is_the_run_on_the_cpu(cases: list[str]) -> None:
     """In a process of its own: a device that is made up stays in its process."""
-    command = [sys.executable, "-m", "tests.learn.sgd.accelerator"]
+    command = [sys.executable, "-m", "tests.learn.sgd.accelerator", *cases]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    *lines, last = done.stdout.split("\n")[:-1]
-    assert len(lines) == 6
-    assert all(line.endswith("same") for line in lines), lines
-    assert last == "mixed"
+    assert done.stdout.splitlines() == [*(f"{case} same" for case in cases), "mixed"]
 
 
 def run_on(model: nn.Module, **options: Any) -> DPSGD:

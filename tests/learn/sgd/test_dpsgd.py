@@ -271,10 +271,10 @@ def test_the_count_of_adaptive_clipping_is_paid() -> None:
 def test_the_count_has_the_noise_that_is_paid_for() -> None:
     """From empty lots: ln C moves by −speed·(noise/lot + ½ − quantile), the noise of deviation
     count_noise."""
-    run = small(clip=Adaptive(start=1.0, count_noise=12.0, speed=0.001, quantile=0.5), lot=60, steps=20_000)
+    run = small(clip=Adaptive(start=1.0, count_noise=12.0, speed=0.001, quantile=0.5), lot=60, steps=8_000)
     t = trainer(run)
     last, moves = 1.0, []
-    for _ in range(20_000):
+    for _ in range(8_000):
         t._adapt(run.rule, 0.0)  # type: ignore[arg-type]
         moves.append(math.log(t.bounds["all"] / last))
         last = t.bounds["all"]
@@ -315,7 +315,7 @@ def test_the_average_follows_the_model() -> None:
     t = trainer(run)
     average = [p.detach().clone() for p in t.model.parameters()]
     for step in range(1, 7):
-        t.step([Batch((X, Y))])
+        t.step([Batch((X[:40], Y[:40]))])
         decay = min(0.5, (1 + step) / (10 + step))
         average = [
             decay * a + (1 - decay) * p.detach() for a, p in zip(average, t.model.parameters(), strict=True)

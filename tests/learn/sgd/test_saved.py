@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import torch
 
-from deniable.errors import BudgetExceeded, InvalidParameter, LedgerError, UnitMismatch
+from deniable.errors import BudgetExceeded, DeniableError, InvalidParameter, LedgerError, UnitMismatch
 from deniable.guarantee import Budget
 from deniable.learn.convex.descent import Descent, GradientPerturbation
 from deniable.learn.convex.losses import Logistic
@@ -31,10 +31,16 @@ from deniable.loss import Loss
 from deniable.randomness import SecureRandom
 from deniable.units import Unit
 from tests.learn.sgd import runs
-from tests.learn.sgd.runs import problem, small
+from tests.learn.sgd.runs import problem, small, tried_once
 from tests.learn.sgd.workers import long_run, resumed_steps, train_until_killed
 
 X, Y = problem()
+
+
+@pytest.fixture(autouse=True)
+def quick_checks() -> Iterator[None]:
+    with tried_once():
+        yield
 
 
 @pytest.fixture
@@ -92,7 +98,7 @@ def test_a_killed_run_goes_on_after_the_ledgers_number(url: str, account: Accoun
     while victim.is_alive():
         opened = [one for one in account.history() if one.kind is EntryKind.OPEN]
         entry = str(Head(opened[0].seq, opened[0].mac)) if opened else ""
-        if entry and account.begun(entry) >= 33 and (folder / "state.pt").exists():
+        if entry and account.begun(entry) >= 12 and (folder / "state.pt").exists():
             break
         time.sleep(0.05)
     os.kill(victim.pid or 0, signal.SIGKILL)
@@ -100,14 +106,14 @@ def test_a_killed_run_goes_on_after_the_ledgers_number(url: str, account: Accoun
     assert victim.exitcode == -signal.SIGKILL
 
     begun, saved = account.begun(entry), torch.load(folder / "state.pt", weights_only=True)["step"]
-    assert 33 <= begun < 60
-    assert begun - 7 <= saved <= begun
+    assert 12 <= begun < 24
+    assert begun - 5 <= saved <= begun
     spent = account.spent()
-    release = resume(long_run(), (X, Y), account=account, checkpoint=folder, every=7)
+    release = resume(long_run(), (X, Y), account=account, checkpoint=folder, every=5)
     assert account.spent() == spent  # charged once, in full
-    assert release.value.steps == 60
+    assert release.value.steps == 24
     assert (
-        len(release.value.history.learning_rate) == saved + 60 - begun
+        len(release.value.history.learning_rate) == saved + 24 - begun
     )  # lost steps are spent, not taken again
     kinds = [one.kind for one in account.history() if one.kind is not EntryKind.BEGIN]
     assert kinds == [EntryKind.CREATE, EntryKind.OPEN, EntryKind.SETTLE]
@@ -195,16 +201,19 @@ def test_two_processes_never_hold_one_folder(
 def test_two_processes_in_two_copies_take_no_step_twice(
     url: str, account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """This process goes on with one copy and another process with the other, both from the same moment on."""
     broken_off(account, tmp_path / "a", at=5, monkeypatch=monkeypatch)
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     context = multiprocessing.get_context("spawn")
-    answers = context.Queue()
-    both = [context.Process(target=resumed_steps, args=(url, str(tmp_path / name), answers)) for name in "ab"]
-    for process in both:
-        process.start()
-    taken = [step for _ in both for step in answers.get(timeout=1800)]
-    for process in both:
-        process.join(600)
+    ready, answers = context.Event(), context.Queue()
+    other = context.Process(target=resumed_steps, args=(url, str(tmp_path / "b"), ready, answers))
+    other.start()
+    taken = noisy_steps(monkeypatch)
+    assert ready.wait(1800)
+    with suppress(DeniableError):  # the other one was faster
+        resume(small(steps=20), (X, Y), account=account, checkpoint=tmp_path / "a", every=1)
+    taken += answers.get(timeout=1800)
+    other.join(600)
     assert len(taken) == len(set(taken))
     assert set(taken) <= set(range(9, 21))
 

@@ -19,25 +19,25 @@ from tests.learn.sgd.runs import Identity, account, output, problem, small
 
 
 def long_run() -> DPSGD:
-    return small(n=300, lot=60, steps=60, noise_multiplier=4.0)
+    return small(n=300, lot=60, steps=24, noise_multiplier=4.0)
 
 
 def train_until_killed(url: str, folder: str) -> None:
-    """Save every 7 steps; in the middle of step 33 wait for the parent, which kills us."""
+    """Save every 5 steps; in the middle of step 12 wait for the parent, which kills us."""
     honest = trainers.Trainer.clipped
 
     def clipped(self: trainers.Trainer, lot: Any) -> Any:
-        if self.taken >= 33:
+        if self.taken >= 12:
             signal.pause()
         return honest(self, lot)
 
     trainers.Trainer.clipped = clipped  # type: ignore[method-assign]
     with Ledger.open(url) as ledger:
-        train(long_run(), problem(), account=ledger.account("images"), checkpoint=folder, every=7)
+        train(long_run(), problem(), account=ledger.account("images"), checkpoint=folder, every=5)
 
 
-def resumed_steps(url: str, folder: str, answers: Any) -> None:
-    """Go on with a run, and answer with the numbers of the noisy steps that were taken here."""
+def resumed_steps(url: str, folder: str, ready: Any, answers: Any) -> None:
+    """Say that all is loaded, go on with a run, and answer with the numbers of the noisy steps that were taken here."""
     taken, honest = list[int](), trainers.Trainer.release
 
     def release(self: trainers.Trainer, sums: Any) -> Any:
@@ -45,6 +45,7 @@ def resumed_steps(url: str, folder: str, answers: Any) -> None:
         return honest(self, sums)
 
     trainers.Trainer.release = release  # type: ignore[method-assign]
+    ready.set()
     try:
         with Ledger.open(url) as ledger:
             resume(small(steps=20), problem(), account=ledger.account("images"), checkpoint=folder, every=1)
@@ -65,7 +66,7 @@ def adaptive() -> DPSGD:
 
 
 def alone() -> DPSGD:
-    return small(Identity(60_000), output, n=300, lot=60, steps=1, learning_rate=1.0, noise_multiplier=1.5)
+    return small(Identity(20_000), output, n=300, lot=60, steps=1, learning_rate=1.0, noise_multiplier=1.5)
 
 
 def rank(number: int, store: str, answers: Any) -> None:
@@ -115,7 +116,7 @@ def _silent(number: int, shard: Any) -> Any:
 def _empty(number: int, shard: Any) -> Any:
     """Nobody's gradient: the model moves by the noise alone."""
     run = alone()
-    nobody = (torch.zeros(0, 60_000), torch.zeros(0))
+    nobody = (torch.zeros(0, 20_000), torch.zeros(0))
     moved = _run(run, number, nobody)
     return moved - _numbers(run.model) if number == 0 else moved
 

@@ -57,6 +57,7 @@ def test_the_power_of_an_interval_is_epsilon_over_its_span() -> None:
 
 
 @pytest.mark.sampled
+@pytest.mark.sampled
 @pytest.mark.parametrize("unit", [Unit.row(), Unit.row(replace=True)])
 @pytest.mark.parametrize("interval", [(0.1, 0.9), (0.2, 0.5), (0.3, 0.99)])
 def test_neighbours_stay_within_the_range(unit: Unit, interval: tuple[float, float]) -> None:

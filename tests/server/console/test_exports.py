@@ -34,7 +34,7 @@ def test_texts_and_headers_are_guarded_and_numbers_stay_numbers() -> None:
 
 @pytest.mark.parametrize("begin", "=+-@\t\r\n|%")
 def test_every_beginning_of_a_formula_is_guarded(begin: str) -> None:
-    assert exports.guarded(f"{begin}cmd") == f"'{begin}cmd"
+    assert exports.guard_formula(f"{begin}cmd") == f"'{begin}cmd"
 
 
 def test_parquet_holds_the_intervals() -> None:

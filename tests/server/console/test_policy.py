@@ -63,7 +63,7 @@ def test_text_from_people_and_data_stays_text(tmp_path: Path, visitor: Visitor) 
         assert first is not None
         olga = Caller("olga", frozenset({Role.OWNER}))
         schema = f"tables: {{evil: {{unit: who, columns: {{who: integer, '{EVIL}': text}}}}}}"
-        made = Declaration.of(
+        made = Declaration.declare(
             "evil", {"evil": "evil.parquet"}, schema, Unit.column("who", max_rows=1), Budget(50, 1e-6)
         )
         running.service.register(olga, made)

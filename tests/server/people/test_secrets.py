@@ -12,8 +12,8 @@ from deniable.server.people.secrets import HashQueue
 
 
 def test_two_hashes_run_sixteen_wait_and_the_rest_are_refused() -> None:
-    queue = HashQueue(at_once=secrets.HASHES.at_once, waiting=secrets.HASHES.waiting)
-    assert (queue.at_once, queue.waiting) == (2, 16)
+    queue = HashQueue(parallel=secrets.HASHES.parallel, waiting=secrets.HASHES.waiting)
+    assert (queue.parallel, queue.waiting) == (2, 16)
     counts = {"running": 0, "most": 0, "done": 0, "refused": 0}
     turn, go = threading.Lock(), threading.Event()
 
@@ -42,7 +42,7 @@ def test_two_hashes_run_sixteen_wait_and_the_rest_are_refused() -> None:
 
 
 def test_every_hash_of_a_password_passes_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    queue = HashQueue(at_once=1, waiting=0)
+    queue = HashQueue(parallel=1, waiting=0)
     monkeypatch.setattr(secrets, "HASHES", queue)
     assert secrets.password_matches(secrets.password_hash("correct horse battery"), "correct horse battery")
     with queue.place():

@@ -30,7 +30,7 @@ class FakeTransport(asyncio.Transport):
 
 
 def test_the_oldest_of_an_address_goes_first_and_then_the_oldest_of_all() -> None:
-    room = WaitingRoom(each=3, total=5)
+    room = WaitingRoom(per_address=3, total=5)
     crowd = [FakeTransport() for _ in range(4)]
     for each in crowd:
         room.enter(each, "192.0.2.1")

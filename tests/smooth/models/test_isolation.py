@@ -315,6 +315,7 @@ class _Cast(nn.Module):
         return batch.double()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("noise", [Gaussian(0.5), Gaussian(1e-3), IntegerGaussian(4)], ids=str)
 @pytest.mark.parametrize("name", SOUND)
 def test_a_sound_classifier_is_certified_and_its_isolation_is_named(name: str, noise: InputNoise) -> None:

@@ -72,6 +72,7 @@ def test_a_halved_reach_would_be_found() -> None:
     assert stats.binomtest(beyond, DRAWS, 0.05, alternative="greater").pvalue < 1e-9
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("family", list(Family))
 @pytest.mark.parametrize("ratio", [-25.0, -1.0, 0.0, 0.3, 30.0])
 @pytest.mark.parametrize("rows", [40, 1000])

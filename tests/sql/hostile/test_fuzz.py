@@ -24,11 +24,11 @@ def answered(seeds: range) -> list[tuple[str, Plan]]:
 
 
 def test_most_random_queries_are_answered() -> None:
-    assert len(answered(range(100))) > 50
+    assert len(answered(range(40))) > 20
 
 
 def test_neighbours_differ_only_within_the_noise_on_duckdb() -> None:
-    for text, made in answered(range(150)):
+    for text, made in answered(range(30)):
         try:
             assert_alike(made, hospitals("duckdb"))
         except Exception as error:
@@ -36,7 +36,7 @@ def test_neighbours_differ_only_within_the_noise_on_duckdb() -> None:
 
 
 def test_the_shape_of_an_answer_over_public_keys_is_the_same_on_neighbours() -> None:
-    for text, made in answered(range(40)):
+    for text, made in answered(range(10)):
         answers = [made(engine, rng=SeededRandom(1)) for engine in hospitals("duckdb")]
         one, other = (answer.table for answer in answers)
         assert one.schema == other.schema, text
@@ -46,7 +46,7 @@ def test_the_shape_of_an_answer_over_public_keys_is_the_same_on_neighbours() -> 
 
 @pytest.mark.parametrize("kind", ENGINES[1:2])
 def test_neighbours_differ_only_within_the_noise_on_postgresql(kind: str) -> None:
-    for text, made in answered(range(1000, 1060)):
+    for text, made in answered(range(1000, 1040)):
         try:
             assert_alike(made, hospitals(kind))
         except Exception as error:

@@ -19,6 +19,13 @@ OUTCOMES: dict[str, str] = yaml.safe_load((HERE / "outcomes.yaml").read_text(enc
 ALL = [query for queries in QUERIES.values() for query in queries]
 ANSWERED = [query for query in ALL if OUTCOMES[query] == "answered"]
 FEW = ANSWERED[::12]
+"""What other engines are asked."""
+SOME = [
+    query
+    for queries in QUERIES.values()
+    for query in [query for query in queries if OUTCOMES[query] == "answered"][::3]
+]
+"""A third of what is answered, of every kind."""
 
 
 def outcome(text: str) -> str:
@@ -47,8 +54,8 @@ def test_a_refusal_says_what_was_not_done() -> None:
     assert all(OUTCOMES[q] == "answered" or "nothing was charged" in OUTCOMES[q].lower() for q in ALL)
 
 
-def test_each_answered_one_stays_within_its_loss_on_duckdb() -> None:
-    for query in ANSWERED:
+def test_of_every_kind_some_stay_within_their_loss_on_duckdb() -> None:
+    for query in SOME:
         assert_alike(planned(query), hospitals("duckdb"))
 
 
@@ -59,8 +66,8 @@ def test_some_stay_within_their_loss_on_the_other_engines(kind: str) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", ENGINES[1:])
-def test_all_stay_within_their_loss_on_the_other_engines(kind: str) -> None:
+@pytest.mark.parametrize("kind", ENGINES)
+def test_all_stay_within_their_loss(kind: str) -> None:
     for query in ANSWERED:
         assert_alike(planned(query), hospitals(kind))
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from deniable.sql.plan.planner import plan
 from deniable.sql.plan.quantiles import Rank
 from deniable.sql.plan.request import Terms
 from deniable.sql.plan.settled import Settled
-from deniable.sql.tree import Aggregate, Filter, Union
+from deniable.sql.tree import Aggregate, Filter, Key, Union
 from deniable.sql.tree import Statistic as S
 from deniable.units import Unit
 from tests.sql import planned
@@ -74,6 +75,14 @@ def test_aggregates_of_the_tests_cover_every_measure() -> None:
     assert {type(measure) for measure in made.measures} == {Count, Distinct, Ranks, Square, Sum, Units}
 
 
+@cache
+def plan_once(unit: Unit, keys: tuple[Key, ...]) -> Plan:
+    aggregates = AGGREGATES if unit.column_name else AGGREGATES[:-1]
+    sets = [(0,), ()] if keys else None
+    return plan(query(aggregates, unit, keys=keys, sets=sets), unit, Terms(epsilon=1, delta=1e-6))
+
+
+@pytest.mark.sampled
 @pytest.mark.parametrize("unit", UNITS, ids=str)
 @pytest.mark.parametrize("keys", [PUBLIC, PRIVATE, ()], ids=["public", "private", "none"])
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
@@ -81,12 +90,7 @@ def test_aggregates_of_the_tests_cover_every_measure() -> None:
 def test_one_unit_moves_no_statistic_beyond_its_sensitivity(
     engine: Duck, unit: Unit, keys: Any, others: Any, mine: Any, instead: Any
 ) -> None:
-    aggregates = AGGREGATES if unit.column_name else AGGREGATES[:-1]
-    made = plan(
-        query(aggregates, unit, keys=keys, sets=[(0,), ()] if keys else None),
-        unit,
-        Terms(epsilon=1, delta=1e-6),
-    )
+    made = plan_once(unit, keys)
     if unit.column_name is None:
         mine, instead = mine[:1], instead[:1]
     after = instead if unit.replace else []

@@ -65,7 +65,7 @@ def best_split(
         return cache[log_each]
 
     # The search starts from equal shares of all of δ.
-    place = math.log(delta) - math.log(_count(loss))
+    place = math.log(delta) - math.log(max(1, sum(count for _, count in _parts(loss, 1))))
     for width, points in ((8.4, 6), (1.4, 4), (0.35, 3), (0.1, 2)):
         place = min((place + width * i / points for i in range(-points, points + 1)), key=value)
     return min(value(place), _total_at(flatten(loss, min(1.0, math.exp(place)), noise), delta, total))
@@ -143,7 +143,3 @@ def _parts(loss: Loss, times: int) -> list[tuple[Loss, int]]:
             return [pair for part in parts for pair in _parts(part, times)]
         case _:
             return [(loss, times)]
-
-
-def _count(loss: Loss) -> int:
-    return max(1, sum(count for _, count in _parts(loss, 1)))

@@ -100,7 +100,7 @@ def overtaken(loss: Loss, p_a: float, p_b: float) -> bool:
 
 def _verdict(loss: Loss, p_a: float, p_b: float) -> tuple[bool, bool]:
     """`is_safe` and `overtaken`; neither, where the two sides of the bracket do not tell."""
-    (a, b), (most_a, most_b) = misses(loss, [_complement(p_a), p_b])
+    (a, b), (most_a, most_b) = misses(loss, [min(math.nextafter(1 - p_a, 2), 1.0), p_b])
     return bool(a > 1 - b), bool(most_a <= 1 - most_b)
 
 
@@ -352,10 +352,6 @@ def _last(holds: Callable[[float], bool], width: float) -> tuple[float, float]:
 def _inward(reach: Array) -> Array:
     """Below a reach, in multiples of the noise, by more than what rounding of its two terms can have done."""
     return np.maximum(reach * _INWARD - 1e-14, 0.0)
-
-
-def _complement(p: float) -> float:
-    return min(math.nextafter(1 - p, 2), 1.0)
 
 
 def _complements(p: Array) -> Array:

@@ -138,7 +138,7 @@ class RadiusCertificate:
         return {
             "certificate": UNCHECKED_KIND,
             "noise": self.noise.to_dict(),
-            "norm": _name(self.norm),
+            "norm": next(name for name, p in NORMS.items() if p == self.norm),
             "radius": self.radius,
             "dimension": self.dimension,
             "alpha": self.votes.looks.alpha,
@@ -340,10 +340,6 @@ def _flag(value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidParameter(f"Expected true or false, got {value!r}.")
     return value
-
-
-def _name(norm: float) -> str:
-    return next(name for name, p in NORMS.items() if p == norm)
 
 
 def _round_down(radius: float) -> float:

@@ -143,18 +143,13 @@ def _reasons(
 ) -> tuple[str, ...]:
     """What a verdict rests on, in sentences."""
     if surely > claim_epsilon:
-        return (f"A sound target is accused with a probability of at most {_false_alarm_rate(campaign):g}.",)
+        return (f"A sound target is accused with a probability of at most {min(ACCUSED, campaign.alpha):g}.",)
     if epsilon > claim_epsilon:
         return (
             f"The runs contradict the claim at the confidence {1 - campaign.alpha:.6g}, and an accusation "
             f"needs {1 - campaign.levels.accusing:.6g}. A sound target may look like this by chance.",
         )
     return () if guesses else (NOTHING,)
-
-
-def _false_alarm_rate(campaign: Campaign) -> float:
-    """The probability that an audit, second samples and later looks included, accuses a sound target."""
-    return min(ACCUSED, campaign.alpha)
 
 
 def _witness(campaign: Campaign, tally: Tally, chunks: int, guesses: tuple[int, int]) -> Witness:

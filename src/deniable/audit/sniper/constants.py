@@ -103,15 +103,11 @@ def copies_needed(claim: Budget, alpha: float) -> int:
     [10, 15, 27]
     """
     copies = 1
-    while _all_right(copies, claim, alpha) <= float(claim.epsilon):
+    while from_guesses(copies, 0, copies, delta=float(claim.delta), alpha=alpha) <= float(claim.epsilon):
         copies += 1
         if copies > MOST_COPIES:
             raise InvalidParameter(f"No number of copies up to {MOST_COPIES:,} refutes the claim {claim}.")
     return copies
-
-
-def _all_right(copies: int, claim: Budget, alpha: float) -> float:
-    return from_guesses(copies, 0, copies, delta=float(claim.delta), alpha=alpha)
 
 
 def ask_copies(

@@ -217,7 +217,7 @@ def _fill_gaps(column: Any) -> NDArray[Any]:
     return values
 
 
-def _tensor(source: Any, where: Indices) -> Tensor:
+def _tensor(source: Any, indices: Indices) -> Tensor:
     if isinstance(source, Tensor):
-        return source[torch.from_numpy(where)]
-    return torch.from_numpy(np.ascontiguousarray(source[where]))
+        return source[torch.from_numpy(indices)]
+    return torch.from_numpy(np.ascontiguousarray(source[indices]))

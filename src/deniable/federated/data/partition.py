@@ -14,7 +14,7 @@ from deniable.federated.data.clients import Clients
 def iid(x: Any, y: Any, *, clients: int, seed: int = 0) -> Clients:
     """Shuffled, equal parts."""
     order = np.random.default_rng(seed).permutation(len(x)).astype(np.int64)
-    return Clients(x, y, order, _even(len(x), clients))
+    return Clients(x, y, order, _even_edges(len(x), clients))
 
 
 def shards(x: Any, y: Any, *, clients: int, per_client: int = 2, seed: int = 0) -> Clients:
@@ -24,7 +24,7 @@ def shards(x: Any, y: Any, *, clients: int, per_client: int = 2, seed: int = 0) 
     if count > len(x):
         raise InvalidParameter(f"Expected at least {count:,} rows for {count:,} shards, got {len(x):,}.")
     order = np.argsort(np.asarray(y), kind="stable")
-    cuts = _even(len(x), count)
+    cuts = _even_edges(len(x), count)
     dealt = np.random.default_rng(seed).permutation(count).reshape(clients, per_client)
     parts = [np.concatenate([order[cuts[s] : cuts[s + 1]] for s in own]) for own in dealt]
     return Clients.of_parts(x, y, parts)
@@ -61,7 +61,7 @@ def _split_by_owner(x: Any, y: Any, owner: Any, clients: int) -> Clients:
     return Clients(x, y, order, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
 
-def _even(rows: int, parts: int) -> Any:
+def _even_edges(rows: int, parts: int) -> Any:
     if not 1 <= parts <= rows:
         raise InvalidParameter(f"Expected 1 to {rows:,} parts of {rows:,} rows, got {parts:,}.")
     return (np.arange(parts + 1, dtype=np.int64) * rows) // parts

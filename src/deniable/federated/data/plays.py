@@ -53,13 +53,13 @@ class Roles:
     test_y: Tensor
 
     @classmethod
-    def of(cls, text: str) -> Roles:
+    def from_text(cls, text: str) -> Roles:
         """From a play whose speeches begin with a line "ROLE:". Speeches of one role are joined; the last
         rows of each are held out."""
         characters = "".join(sorted(set(text)))
         number = {c: i for i, c in enumerate(characters)}
         learn, test, owner = [], [], []
-        for role, words in spoken(text).items():
+        for role, words in read_speeches(text).items():
             codes = np.array([number[c] for c in words], np.int64)
             count = (len(codes) - 1) // LENGTH
             if count < FEWEST:
@@ -84,7 +84,7 @@ class Roles:
             return Clients.by_owner(self.x, self.y, self.owner)
         return iid(self.x, self.y, clients=len(np.unique(self.owner)))
 
-    def learnt(self, data: Clients, **settings: Any) -> Simulated:
+    def train(self, data: Clients, **settings: Any) -> Simulated:
         """A character model by federated averaging without noise, from the same initial weights every
         time."""
         torch.manual_seed(0)
@@ -101,11 +101,11 @@ class Roles:
         return float(sum(right) / self.test_y.numel())
 
 
-def spoken(text: str) -> dict[str, str]:
+def read_speeches(text: str) -> dict[str, str]:
     """Role → all it says.
 
     >>> talk = "ROMEO:\\nIs the day so young?\\n\\nBENVOLIO:\\nBut new struck nine.\\n\\nROMEO:\\nAy me!\\n"
-    >>> spoken(talk)["ROMEO"]
+    >>> read_speeches(talk)["ROMEO"]
     'Is the day so young?\\n\\nAy me!\\n'
     """
     parts = SPEECH.split(text)

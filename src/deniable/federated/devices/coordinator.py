@@ -19,9 +19,9 @@ from deniable.federated.fedavg import FedAvg
 from deniable.federated.noise.encode import Floats
 from deniable.federated.noise.placement import Central, Shared, longest_message, on_grid
 from deniable.federated.noise.trust import adversary_of
-from deniable.federated.rounds import unframed
+from deniable.federated.rounds import unframe_sum
 from deniable.federated.secure_sum import Adversary, Agreement, SumServer
-from deniable.federated.secure_sum.server import centred
+from deniable.federated.secure_sum.server import read_signed
 from deniable.federated.simulation import move
 from deniable.federated.train import parameters_of
 from deniable.federated.train.recipe import flat
@@ -73,7 +73,7 @@ class Coordinator(Conversing):
         self.model = copy.deepcopy(federation.run.model)
         self._optimizer = federation.run.new_optimizer(self.model)
         self._bound = federation.run.start_clip
-        self._begun = 0
+        self._last_round = 0
 
     @property
     def used(self) -> Loss:
@@ -85,7 +85,7 @@ class Coordinator(Conversing):
         """
         if adversary_of(self._run.noise) is Adversary.LYING:
             return self._run.loss
-        return self._run.loss_of(max(self._begun, 1))
+        return self._run.loss_of(max(self._last_round, 1))
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -94,15 +94,15 @@ class Coordinator(Conversing):
     def state(self) -> dict[str, Any]:
         """All that the next round needs, made of released values, and nothing of the generator."""
         return {
-            "step": self._begun,
+            "step": self._last_round,
             "model": self.model.state_dict(),
             "optimizer": self._optimizer.state_dict(),
             "bound": self._bound,
         }
 
-    def restore(self, state: dict[str, Any] | None, begun: int) -> None:
-        """Go on after round `begun` from the model as it was saved."""
-        self._begun = begun
+    def restore(self, state: dict[str, Any] | None, last_round: int) -> None:
+        """Go on after round `last_round` from the model as it was saved."""
+        self._last_round = last_round
         if state is None:
             return
         try:
@@ -115,22 +115,22 @@ class Coordinator(Conversing):
             ) from None
         self._bound = float(state["bound"])
 
-    def spend(self, begun: int) -> None:
-        """Rounds up to `begun` are spent, whoever played them."""
-        self._begun = max(self._begun, begun)
+    def spend(self, last_round: int) -> None:
+        """Rounds up to `last_round` are spent, whoever played them."""
+        self._last_round = max(self._last_round, last_round)
 
     def ask(self, question: int) -> Round:
         """Play round number `question`. Numbers rise; one that was left out is lost."""
         self.stay()
-        if not isinstance(question, int) or not self._begun < question <= self._run.rounds:
+        if not isinstance(question, int) or not self._last_round < question <= self._run.rounds:
             raise InvalidQuery(
-                f"Expected the number of a round from {self._begun + 1} to {self._run.rounds}, got "
+                f"Expected the number of a round from {self._last_round + 1} to {self._run.rounds}, got "
                 f"{question!r}. Nothing was run."
             )
-        self._begun = question
+        self._last_round = question
         total = self._total(question)
         if total is not None:
-            update, self._bound = unframed(self._run, total, self._bound)
+            update, self._bound = unframe_sum(self._run, total, self._bound)
             move(self._optimizer, self.model, torch.from_numpy(update / self._run.denominator))
         return Round(question, copy.deepcopy(self.model), total is not None)
 
@@ -177,7 +177,7 @@ class Coordinator(Conversing):
             for device, vector in self._exchange(DeviceTask.MASK, turn, boxes).items():
                 server.add(device, vector)
             signatures = server.confirm(self._exchange(DeviceTask.SIGN, turn, server.survivors()))
-            total = centred(server.finish(self._exchange(DeviceTask.UNMASK, turn, signatures)))
+            total = read_signed(server.finish(self._exchange(DeviceTask.UNMASK, turn, signatures)))
         except ProtocolError:
             return None
         seed = rotation_seed(self._agreement, turn)

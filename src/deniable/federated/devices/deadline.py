@@ -20,7 +20,7 @@ Work = Callable[[threading.Event], Result]
 class Clock(Protocol):
     """What a device waits by."""
 
-    def now(self) -> float:
+    def read_time(self) -> float:
         """Seconds from some beginning."""
 
     def wait(self, until: float, ready: threading.Event) -> None:
@@ -30,7 +30,7 @@ class Clock(Protocol):
 class WallClock:
     """The machine's own clock. It does not look whether the work is ready."""
 
-    def now(self) -> float:
+    def read_time(self) -> float:
         return time.monotonic()
 
     def wait(self, until: float, ready: threading.Event) -> None:
@@ -42,7 +42,7 @@ class Untimed:
     """For devices that are simulated in one process, where nobody looks at the time: it waits for the work,
     however long that takes. A real device that waited like this would tell by its time what it holds."""
 
-    def now(self) -> float:
+    def read_time(self) -> float:
         return 0.0
 
     def wait(self, until: float, ready: threading.Event) -> None:

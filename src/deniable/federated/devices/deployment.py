@@ -171,11 +171,11 @@ def deploy(
     """
     _check_placement(run, agreement)
     if checkpoint is None:
-        return _opened(run, transport, account, agreement, WORDS)
+        return _open_run(run, transport, account, agreement, WORDS)
     folder = Checkpoint.create(checkpoint, loss=run.loss.to_json())
     try:
         words = f"{WORDS}, run {folder.name}"
-        deployment = charged(folder, lambda: _opened(run, transport, account, agreement, words), account)
+        deployment = charged(folder, lambda: _open_run(run, transport, account, agreement, words), account)
     except BaseException:  # raised again: it only lets go of the lock, whoever steered it
         folder.close()
         raise
@@ -217,7 +217,7 @@ def resume(
     return deployment
 
 
-def _opened(
+def _open_run(
     run: FedAvg, transport: Transport, account: Account, agreement: Agreement | None, words: str
 ) -> Deployment:
     coordinators: list[Coordinator] = []

@@ -16,7 +16,7 @@ from deniable.federated.devices.messages import DeviceTask, Message, read_task
 from deniable.federated.devices.visits import Visits
 from deniable.federated.fedavg import FedAvg
 from deniable.federated.noise.placement import OnClient, Shared
-from deniable.federated.rounds import framed
+from deniable.federated.rounds import frame_update
 from deniable.federated.secure_sum import Agreement, SumClient
 from deniable.federated.train import Pupil, local_training
 from deniable.process import Home, Original
@@ -96,7 +96,7 @@ class Device(Original):
         return part.unmask(message.content)
 
     def _begin(self, message: Message) -> bytes:
-        asked_at = self._clock.now()
+        asked_at = self._clock.read_time()
         secure = isinstance(self.run.noise, Shared)
         if secure != (message.step is DeviceTask.ADVERTISE):
             raise ProtocolError(
@@ -113,7 +113,7 @@ class Device(Original):
         bound = self._bound(bound)
 
         def compute(stop: threading.Event) -> Sent:
-            update = framed(self.run, self._trained(weights, seed, stop), bound, len(self._x))
+            update = frame_update(self.run, self._train(weights, seed, stop), bound, len(self._x))
             return frame.lay_out(update, np.random.default_rng(rounding))
 
         vector = self._ready(compute, asked_at)
@@ -127,17 +127,17 @@ class Device(Original):
         self._sum = SumClient(self._agreement, self.client, self._signer, message.turn)
         return self._sum.advertise()
 
-    def _ready(self, compute: Work[Sent], asked_at: float) -> Sent | None:
+    def _ready(self, compute: Work[Sent], question_time: float) -> Sent | None:
         """What the device would add: at the appointed time, or, to a trusted server, as soon as it is there.
         None if training failed, or is not ready."""
         if self.run.how.answer_after is not None:
-            return self._bench.result_at(asked_at + self.run.how.answer_after, compute)
+            return self._bench.result_at(question_time + self.run.how.answer_after, compute)
         try:
             return compute(threading.Event())
         except Exception:  # steered by the device's rows: it must not show
             return None
 
-    def _trained(self, weights: Tensor, seed: int, stop: threading.Event) -> Tensor:
+    def _train(self, weights: Tensor, seed: int, stop: threading.Event) -> Tensor:
         dtype = next(self.run.model.parameters()).dtype
         x = self._x.to(dtype) if self._x.is_floating_point() else self._x
         pupil = Pupil(x, self._y, seed, stop)
@@ -160,11 +160,11 @@ class Device(Original):
         if not 1 <= turn <= self.run.rounds or not self._visits.take(turn, self.run.participations):
             raise ProtocolError(f"Device {self.client} takes no part in round {turn}.")
 
-    def _bound(self, asked: float) -> float:
+    def _bound(self, proposal: float) -> float:
         """A fixed clip is the device's own, whatever the server says; an adaptive one
         stays within its declared limits."""
         rule = self.run.adaptive
-        return self.run.start_clip if rule is None else min(rule.high, max(rule.low, asked))
+        return self.run.start_clip if rule is None else min(rule.high, max(rule.low, proposal))
 
 
 def _check_limits(run: FedAvg, memory: str | Path | None) -> None:
@@ -179,12 +179,12 @@ def _check_limits(run: FedAvg, memory: str | Path | None) -> None:
     missing = [words for words, value in needs.items() if value is None]
     if missing:
         raise InvalidParameter(
-            f"A device that adds its own noise needs {_listed(missing)}: else a restart, or the time of its "
+            f"A device that adds its own noise needs {_join(missing)}: else a restart, or the time of its "
             "answer, tells what its noise hides. Nothing was sent."
         )
 
 
-def _listed(words: list[str]) -> str:
+def _join(words: list[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
 
 

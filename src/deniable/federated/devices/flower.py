@@ -53,15 +53,15 @@ class FlowerTransport:
     def exchange(self, messages: Mapping[int, bytes]) -> dict[int, bytes]:
         nodes = self._nodes()
         node_messages = {nodes[device]: message for device, message in messages.items() if device in nodes}
-        replies = self._sent(node_messages)
+        replies = self._deliver(node_messages)
         self._count(len(messages) - len(replies), len(messages))
         return {self._numbers[node]: reply for node, reply in replies.items()}
 
     def _nodes(self) -> dict[int, int]:
         """The node of each device that can be reached now. Nodes that are new are asked whose they are."""
-        node_ids = set(self._reached())
+        node_ids = set(self._list_nodes())
         strangers = dict.fromkeys(node_ids - self._numbers.keys(), b"")
-        for node, reply in self._sent(strangers).items():
+        for node, reply in self._deliver(strangers).items():
             number = relay.number_of(reply)
             if number is not None:
                 self._numbers[node] = number
@@ -70,14 +70,14 @@ class FlowerTransport:
             nodes.setdefault(self._numbers[node], []).append(node)
         return {device: claimants[0] for device, claimants in nodes.items() if len(claimants) == 1}
 
-    def _reached(self) -> Iterable[int]:
+    def _list_nodes(self) -> Iterable[int]:
         try:
             return list(self._grid.get_node_ids())
         except Exception as error:  # the network, not what a device holds
             log.warning("Flower could not be asked for its nodes: %s.", type(error).__name__)
             return []
 
-    def _sent(self, messages: Mapping[int, bytes]) -> dict[int, bytes]:
+    def _deliver(self, messages: Mapping[int, bytes]) -> dict[int, bytes]:
         """The replies that came and are not empty. Whatever fails on the way is a reply that did not come."""
         if not messages:
             return {}
@@ -90,10 +90,10 @@ class FlowerTransport:
         read = {answer.metadata.src_node_id: _content(answer) for answer in answers if not answer.has_error()}
         return {node: content for node, content in read.items() if content and node in messages}
 
-    def _count(self, missing: int, asked: int) -> None:
+    def _count(self, missing: int, total: int) -> None:
         if missing:
             self.missing += missing
-            log.warning("%d of %d devices did not answer within %g s.", missing, asked, self._timeout)
+            log.warning("%d of %d devices did not answer within %g s.", missing, total, self._timeout)
 
 
 def relay_app(*, timeout: float = relay.PATIENCE) -> ClientApp:

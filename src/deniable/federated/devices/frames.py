@@ -11,7 +11,7 @@ import numpy as np
 
 from deniable.federated.fedavg import FedAvg
 from deniable.federated.noise.encode import Encoding, Floats, Integers
-from deniable.federated.noise.placement import Central, Shared, bounded, on_grid
+from deniable.federated.noise.placement import Central, Shared, bound_norm, on_grid
 from deniable.learn.sgd.noise import GradientGrid
 from deniable.mechanisms.integer_noise import gaussian
 from deniable.randomness import SecureRandom
@@ -41,7 +41,7 @@ class SentFrame:
         draws of `coins`."""
         match self._grid:
             case None:
-                return bounded(update, self.run.shape.clip)
+                return bound_norm(update, self.run.shape.clip)
             case Encoding() as encoding:
                 return encoding.encode(update, coins)
             case grid:

@@ -111,13 +111,13 @@ def _send(peer: socket.socket, content: bytes) -> None:
 
 
 def _receive(peer: socket.socket) -> bytes:
-    (length,) = LENGTH.unpack(_exactly(peer, LENGTH.size))
+    (length,) = LENGTH.unpack(_read_exactly(peer, LENGTH.size))
     if length > LONGEST:
         raise ProtocolError("Expected a shorter message. Nothing was read.")
-    return _exactly(peer, length)
+    return _read_exactly(peer, length)
 
 
-def _exactly(peer: socket.socket, count: int) -> bytes:
+def _read_exactly(peer: socket.socket, count: int) -> bytes:
     parts = bytearray()
     while len(parts) < count:
         part = peer.recv(min(1 << 20, count - len(parts)))

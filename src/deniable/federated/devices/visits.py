@@ -27,7 +27,7 @@ class Visits:
 
     def take(self, turn: int, limit: int | None) -> bool:
         """Whether round `turn` is taken now. It is on disk before this returns."""
-        with self._lock, self._alone():
+        with self._lock, self._lock_file():
             self._read()
             if turn <= self._last or (limit is not None and self._count >= limit):
                 return False
@@ -36,7 +36,7 @@ class Visits:
             return True
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _lock_file(self) -> Iterator[None]:
         if self._path is None:
             yield
             return

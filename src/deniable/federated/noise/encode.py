@@ -98,7 +98,7 @@ class Encoding:
         factor = 1.0
         if norm > self.clip:
             factor = self.clip / norm
-        vector = self._rotated(update * factor) / self.step
+        vector = self._rotate(update * factor) / self.step
         low = np.floor(vector)
         fraction = vector - low
         for _ in range(DRAWS):
@@ -112,7 +112,7 @@ class Encoding:
         parts = [hadamard(part) for part in self._split(total.astype(np.float64) * self.step)]
         return (np.concatenate(parts) * self._signs)[: self.dimension]
 
-    def _rotated(self, update: Floats) -> Floats:
+    def _rotate(self, update: Floats) -> Floats:
         vector = np.zeros(self.length)
         vector[: self.dimension] = update
         return np.concatenate([hadamard(part) for part in self._split(vector * self._signs)])
@@ -154,7 +154,7 @@ def hadamard(vector: Floats) -> Floats:
     return out / math.sqrt(len(out))
 
 
-def centred(total: Integers, bits: int) -> Integers:
+def centre(total: Integers, bits: int) -> Integers:
     """Residues modulo 2**bits as the numbers nearest to zero. A sum that wrapped around
     is wrong, never less private."""
     half = 1 << (bits - 1)

@@ -32,7 +32,7 @@ from torch import Tensor
 from deniable import checks
 from deniable.accounting import matrices
 from deniable.errors import InvalidParameter
-from deniable.federated.noise.encode import FINEST, Encoding, Floats, Integers, centred, norm_of
+from deniable.federated.noise.encode import FINEST, Encoding, Floats, Integers, centre, norm_of
 from deniable.federated.secure_sum.agreement import Adversary, Quorum
 from deniable.learn.sgd.noise import GradientGrid, gaussians
 from deniable.loss import DiscreteGaussianNoise, GaussianNoise, IntegerGaussianSum, Loss, Number
@@ -74,8 +74,8 @@ class UpdateShape:
     rounds: int = 1
 
 
-def bounded(update: Floats, clip: float) -> Floats:
-    """Of norm at most `clip`, up to rounding; zeros where it is no number: a client
+def bound_norm(update: Floats, clip: float) -> Floats:
+    """The update of norm at most `clip`, up to rounding; zeros where it is no number: a client
     whose training failed says nothing."""
     norm = norm_of(update)
     if not math.isfinite(norm):
@@ -88,11 +88,11 @@ def bounded(update: Floats, clip: float) -> Floats:
 def on_grid(update: Floats, grid: GradientGrid) -> Integers:
     """The clipped update in grid units, its norm checked in integers: nothing of floating point bears on
     it."""
-    units: Integers = _whole(update, grid, np.empty(len(update))).astype(np.int64)
+    units: Integers = _to_integers(update, grid, np.empty(len(update))).astype(np.int64)
     return units
 
 
-def _whole(update: Floats, grid: GradientGrid, room: Floats) -> Floats:
+def _to_integers(update: Floats, grid: GradientGrid, room: Floats) -> Floats:
     """The same as whole numbers in double precision, in the memory of `room`."""
     scale, largest = _measures(grid)
     norm = norm_of(update)
@@ -120,7 +120,7 @@ def _sum_on_grid(updates: Iterable[Floats], grid: GradientGrid) -> tuple[Integer
     """The sum of clipped updates in grid units, and how many they are."""
     units, room, count = np.zeros(grid.dimension, np.int64), np.empty(grid.dimension), 0
     for update in updates:
-        np.add(units, _whole(update, grid, room), out=units, casting="unsafe")
+        np.add(units, _to_integers(update, grid, room), out=units, casting="unsafe")
         count += 1
     return units, count
 
@@ -162,7 +162,7 @@ class Central:
     def release(self, multiplier: float, shape: UpdateShape, unit: Unit) -> Loss:
         if unit.relation is Relation.SILENCED:
             raise _unit("Central", "Unit.client() or Unit.client(replace=True)", unit)
-        return _moved(GradientGrid(shape.clip, shape.dimension).loss(multiplier), unit)
+        return _noise_for_unit(GradientGrid(shape.clip, shape.dimension).loss(multiplier), unit)
 
     def summing(self, multiplier: float, shape: UpdateShape, rng: Random) -> Summing:
         grid = GradientGrid(shape.clip, shape.dimension)
@@ -198,7 +198,7 @@ class OnClient:
 
     def release(self, multiplier: float, shape: UpdateShape, unit: Unit) -> Loss:
         _check_stays("OnClient", unit)
-        return _moved(GradientGrid(shape.clip, shape.dimension).loss(multiplier), unit)
+        return _noise_for_unit(GradientGrid(shape.clip, shape.dimension).loss(multiplier), unit)
 
     def summing(self, multiplier: float, shape: UpdateShape, rng: Random) -> Summing:
         grid = GradientGrid(shape.clip, shape.dimension)
@@ -309,7 +309,7 @@ class Shared:
             if not self.least <= answers <= self.most:
                 return None
             units += _joint(sigma, answers).draw(rng, encoding.length)
-            return encoding.decode(centred(units, self.bits))
+            return encoding.decode(centre(units, self.bits))
 
         return total
 
@@ -377,7 +377,7 @@ class Correlated:
         def total(updates: Iterable[Floats], silent: int = 0) -> Floats:
             units = np.zeros(shape.dimension)
             for update in updates:
-                units += bounded(update, shape.clip)
+                units += bound_norm(update, shape.clip)
             fresh = gaussians(rng, shape.dimension).numpy() * deviation
             earlier.append(encoder.noise(fresh, earlier))
             del earlier[: -encoder.bands]
@@ -421,7 +421,7 @@ def _check_stays(name: str, unit: Unit) -> None:
         raise _unit(name, "Unit.client(zero_out=True) or Unit.client(replace=True)", unit)
 
 
-def _moved(noise: DiscreteGaussianNoise, unit: Unit) -> DiscreteGaussianNoise:
+def _noise_for_unit(noise: DiscreteGaussianNoise, unit: Unit) -> DiscreteGaussianNoise:
     """A client that comes, goes or falls silent moves a sum by what it sent; a replaced one by twice that."""
     if unit.relation is not Relation.REPLACED:
         return noise

@@ -11,7 +11,7 @@ SERVERS = {
 }
 
 
-def trusted(noise: AnyPlacement) -> tuple[str, ...]:
+def list_assumptions(noise: AnyPlacement) -> tuple[str, ...]:
     """What the reader of a certificate must grant beside the loss."""
     match noise:
         case Central():

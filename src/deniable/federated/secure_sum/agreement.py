@@ -269,20 +269,20 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Graph:
-    """Clients on a ring, each joined to `half` others on either side; to all others where `half` is None."""
+    """Clients on a ring, each joined to `reach` others on either side; to all where `reach` is None."""
 
     ring: tuple[int, ...]
-    half: int | None
+    reach: int | None
 
     @cached_property
     def _places(self) -> dict[int, int]:
         return {client: place for place, client in enumerate(self.ring)}
 
     def neighbours(self, client: int) -> tuple[int, ...]:
-        if self.half is None:
+        if self.reach is None:
             return tuple(other for other in self.ring if other != client)
         place, count = self._places[client], len(self.ring)
-        offsets = [*range(-self.half, 0), *range(1, self.half + 1)]
+        offsets = [*range(-self.reach, 0), *range(1, self.reach + 1)]
         return tuple(sorted(self.ring[(place + offset) % count] for offset in offsets))
 
     def holds_together(self, survivors: Collection[int], colluders: int) -> bool:
@@ -290,22 +290,22 @@ class Graph:
         in the sum over all honest survivors and in no part of it.
 
         To part a ring one cuts it in two places. A cut just after survivor a takes away all survivors within
-        `half` places after it, r(a) of them; two cuts part the ring if neither takes the other's survivor, so
+        `reach` places after it, r(a) of them; two cuts part it if neither takes the other's survivor, so
         if a and b are no neighbours. The fewest to take away are thus the least r(a) + r(b) over such pairs.
         """
-        if self.half is None:
+        if self.reach is None:
             return True
-        count, half = len(self.ring), self.half
+        count, reach = len(self.ring), self.reach
         is_there = np.fromiter((client in survivors for client in self.ring), bool, count)
         # Twice around, so that a window that passes the end of the ring is one difference of running sums.
         sums = np.concatenate([[0], np.cumsum(np.concatenate([is_there, is_there]))])
         places = np.flatnonzero(is_there)
-        costs = sums[places + half + 1] - sums[places + 1]
+        costs = sums[places + reach + 1] - sums[places + 1]
         for place, cost in zip(places, costs, strict=True):
             if 2 * cost > colluders:  # of two cuts that part the ring one is at most half as dear
                 continue
             distance = (places - place) % count
-            is_apart = (distance > half) & (distance < count - half)
+            is_apart = (distance > reach) & (distance < count - reach)
             if (costs[is_apart] + cost <= colluders).any():
                 return False
         return True

@@ -98,7 +98,7 @@ class SumClient:
             box = self._box_key.public_key().public_bytes_raw()
             mask = self._mask_key.public_key().public_bytes_raw()
             content = box + mask + signing.commitment(self._seed, self.client)
-            self._own = content
+            self._own_keys = content
             return content + self._signer.sign(
                 signing.keys_statement(self.agreement, self.turn, self.client, content)
             )
@@ -131,21 +131,21 @@ class SumClient:
                 f"{self.agreement.threshold}. This round is over."
             )
 
-    def _neighbour_keys(self, offered: dict[int, Keys]) -> dict[int, Keys]:
-        if offered.keys() != self._neighbours:
+    def _neighbour_keys(self, offers: dict[int, Keys]) -> dict[int, Keys]:
+        if offers.keys() != self._neighbours:
             raise ProtocolError(
                 "Expected the keys of exactly the neighbours of this client. This round is over."
             )
-        for client, keys in offered.items():
+        for client, keys in offers.items():
             if not signing.are_keys_signed(self.agreement, self.turn, client, keys):
                 raise ProtocolError(f"The keys of client {client} are not signed by it. This round is over.")
         # A key that stands for two clients would make one mask of two, which cancel or add up out of turn.
-        publics = [part for keys in offered.values() for part in (keys.box, keys.mask)]
-        if len({*publics, self._own[:32], self._own[32:64]}) != len(publics) + 2:
+        publics = [part for keys in offers.values() for part in (keys.box, keys.mask)]
+        if len({*publics, self._own_keys[:32], self._own_keys[32:64]}) != len(publics) + 2:
             raise ProtocolError(
                 "Expected different keys of different clients, got one twice. This round is over."
             )
-        return offered
+        return offers
 
     def _boxes(self) -> dict[int, bytes]:
         threshold = self.agreement.threshold
@@ -158,29 +158,29 @@ class SumClient:
             for v in self._keys
         }
 
-    def _cipher(self, source: int, target: int, other: int) -> AESGCM:
+    def _cipher(self, source: int, target: int, peer: int) -> AESGCM:
         """The key for the one box from `source` to `target`: re-addressed or from
         another round, a box does not open."""
-        return AESGCM(masks.derived(self._box_secrets[other], b"box", self._transcript, source, target))
+        return AESGCM(masks.derive_key(self._box_secrets[peer], b"box", self._transcript, source, target))
 
     def mask(self, forwarded: bytes, vector: Any) -> bytes:
         """Given the boxes for this client: its vector, masked with every neighbour that
         shared and with its own seed."""
         # Before the step begins: a wrong vector is the holder's mistake, and does not cost the round.
-        total = self._checked(vector)
+        total = self._check_vector(vector)
         with self._step("mask", "sign"):
             reader = BoxReader(forwarded)
             self._holders = frozenset(reader.clients())
             boxes = reader.by_client(BOX_BYTES)
             reader.end()
             self._check_holders(boxes)
-            self._shares = {v: self._opened(v, box) for v, box in boxes.items()}
-            masks.add(total, masks.derived(self._seed, b"own", self._transcript, self.client))
+            self._shares = {v: self._open_box(v, box) for v, box in boxes.items()}
+            masks.add(total, masks.derive_key(self._seed, b"own", self._transcript, self.client))
             for v in self._shares:
                 self._mask_with(v, total)
             return total.tobytes()
 
-    def _checked(self, vector: Any) -> masks.Vector:
+    def _check_vector(self, vector: Any) -> masks.Vector:
         values = np.asarray(vector)
         if values.shape != (self.agreement.length,) or values.dtype.kind not in "iu":
             raise InvalidParameter(
@@ -203,19 +203,19 @@ class SumClient:
                 "Expected a box from each neighbour that shared, and enough of them. This round is over."
             )
 
-    def _opened(self, sender: int, box: bytes) -> tuple[bytes, bytes]:
+    def _open_box(self, sender: int, box: bytes) -> tuple[bytes, bytes]:
         try:
             content = self._cipher(sender, self.client, sender).decrypt(NONCE, box, None)
         except InvalidTag:
             raise ProtocolError(f"The box from client {sender} does not open. This round is over.") from None
         return content[: shamir.SHARE_BYTES], content[shamir.SHARE_BYTES :]
 
-    def _mask_with(self, other: int, total: masks.Vector) -> None:
+    def _mask_with(self, peer: int, total: masks.Vector) -> None:
         """Of a pair the one with the smaller number adds, the other subtracts."""
-        low, high = sorted((self.client, other))
+        low, high = sorted((self.client, peer))
         # Opposite signs cancel in the sum of both modulo 2**bits, and only there.
-        secret = _exchange(self._mask_key, self._keys[other].mask, other)
-        key = masks.derived(secret, b"pair", self._transcript, low, high)
+        secret = _exchange(self._mask_key, self._keys[peer].mask, peer)
+        key = masks.derive_key(secret, b"pair", self._transcript, low, high)
         change = masks.add if self.client == low else masks.subtract
         change(total, key)
 
@@ -264,8 +264,8 @@ class SumClient:
         )
 
 
-def _exchange(own: X25519PrivateKey, public: bytes, client: int) -> bytes:
+def _exchange(private: X25519PrivateKey, public: bytes, client: int) -> bytes:
     try:
-        return own.exchange(X25519PublicKey.from_public_bytes(public))
+        return private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:
         raise ProtocolError(f"The key of client {client} is none. This round is over.") from None

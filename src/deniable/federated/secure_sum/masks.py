@@ -25,7 +25,7 @@ WIDTHS: dict[int, np.dtype[np.unsignedinteger]] = {
 """The modulus is 2 to one of these: a sum wraps around by itself."""
 
 
-def derived(secret: bytes, label: bytes, transcript: bytes, *clients: int) -> bytes:
+def derive_key(secret: bytes, label: bytes, transcript: bytes, *clients: int) -> bytes:
     """A key for one purpose in one round between the named clients, in this order."""
     names = b"".join(client.to_bytes(4, "big") for client in clients)
     return HKDF(

@@ -26,11 +26,11 @@ class Keys:
     signature: bytes
 
     @property
-    def signed(self) -> bytes:
+    def signed_bytes(self) -> bytes:
         return self.box + self.mask + self.commitment
 
     def to_bytes(self) -> bytes:
-        return self.signed + self.signature
+        return self.signed_bytes + self.signature
 
 
 KEYS_BYTES = 3 * 32 + SIGNATURE_BYTES

@@ -34,13 +34,13 @@ class SumServer:
         self.agreement = agreement
         self.turn = turn
         self._total = np.zeros(agreement.length, agreement.dtype)
-        self._arrived: set[int] = set()
+        self._senders: set[int] = set()
         self._probe = X25519PrivateKey.generate()
 
     def open(self, advertisements: Mapping[int, bytes]) -> dict[int, bytes]:
         """From the offered keys: the cohort, and to each client its neighbours' keys."""
         self._keys = {
-            client: keys for client, keys in map(self._offered, advertisements.items()) if keys is not None
+            client: keys for client, keys in map(self._read_offer, advertisements.items()) if keys is not None
         }
         cohort = sorted(self._keys)
         self.agreement.check_cohort(cohort)
@@ -53,7 +53,7 @@ class SumServer:
             for client in cohort
         }
 
-    def _offered(self, advertisement: tuple[int, bytes]) -> tuple[int, Keys | None]:
+    def _read_offer(self, advertisement: tuple[int, bytes]) -> tuple[int, Keys | None]:
         client, content = advertisement
         try:
             keys = read_keys(content)
@@ -81,7 +81,7 @@ class SumServer:
             client: parts for client, parts in map(self._unpack_boxes, shared.items()) if parts is not None
         }
         self._holders = sorted(boxes)
-        self._enough(self._holders, "shared their secrets")
+        self._require_enough(self._holders, "shared their secrets")
         client_list = write_clients(self._holders)
         return {
             client: client_list
@@ -103,20 +103,20 @@ class SumServer:
         """Add a masked vector to the sum. False, and nothing is added, if it is not of
         the agreed length or comes twice."""
         fits = len(masked) == self._total.nbytes
-        if not fits or client in self._arrived or client not in self._holders:
+        if not fits or client in self._senders or client not in self._holders:
             return False
         np.add(self._total, np.frombuffer(masked, self._total.dtype), out=self._total)
-        self._arrived.add(client)
+        self._senders.add(client)
         return True
 
     def survivors(self) -> dict[int, bytes]:
         """No more vectors are added from here on: the list of those that were, for each of them to sign."""
-        self._survivors = frozenset(self._arrived)
-        self._enough(self._survivors, "sent their vectors")
+        self._survivors = frozenset(self._senders)
+        self._require_enough(self._survivors, "sent their vectors")
         self.agreement.check_survivors(self._graph, self._survivors)
         # From here on every holder counts as arrived, so a vector that comes late is never added: its owner
         # is not among those who sign, and its key may be opened.
-        self._arrived.update(self._holders)
+        self._senders.update(self._holders)
         return dict.fromkeys(sorted(self._survivors), write_clients(self._survivors))
 
     def confirm(self, signatures: Mapping[int, bytes]) -> dict[int, bytes]:
@@ -130,7 +130,7 @@ class SumServer:
             and len(signature) == SIGNATURE_BYTES
             and signing.is_signed(roster[client], signature, statement)
         }
-        self._enough(valid, "signed the list of survivors")
+        self._require_enough(valid, "signed the list of survivors")
         content = write_by_client(valid)
         return dict.fromkeys(valid, content)
 
@@ -145,7 +145,7 @@ class SumServer:
             seed = self._secret(client, shares)
             if signing.commitment(seed, client) != self._keys[client].commitment:
                 raise _wrong_shares(client)
-            masks.subtract(self._total, masks.derived(seed, b"own", self._transcript, client))
+            masks.subtract(self._total, masks.derive_key(seed, b"own", self._transcript, client))
         for client in set(self._holders) - self._survivors:
             self._unpair(client, self._secret(client, shares))
         return self._total
@@ -175,27 +175,27 @@ class SumServer:
             raise _wrong_shares(owner)
         return secret.to_bytes(shamir.SECRET_BYTES, "big")
 
-    def _unpair(self, dropped: int, secret: bytes) -> None:
+    def _unpair(self, absentee: int, secret: bytes) -> None:
         """Take off the masks that survivors share with a client whose vector never came."""
         own = X25519PrivateKey.from_private_bytes(secret)
         # A wrong share gives another key, and its masks would garble the sum unseen.
-        if own.public_key().public_bytes_raw() != self._keys[dropped].mask:
-            raise _wrong_shares(dropped)
-        for other in self._graph.neighbours(dropped):
+        if own.public_key().public_bytes_raw() != self._keys[absentee].mask:
+            raise _wrong_shares(absentee)
+        for other in self._graph.neighbours(absentee):
             if other not in self._survivors:
                 continue
-            low, high = sorted((dropped, other))
+            low, high = sorted((absentee, other))
             pair = own.exchange(X25519PublicKey.from_public_bytes(self._keys[other].mask))
-            key = masks.derived(pair, b"pair", self._transcript, low, high)
+            key = masks.derive_key(pair, b"pair", self._transcript, low, high)
             # What the survivor did, taken back.
             change = masks.subtract if other == low else masks.add
             change(self._total, key)
 
-    def _enough(self, clients: Iterable[int], deed: str) -> None:
+    def _require_enough(self, clients: Iterable[int], act: str) -> None:
         count = len(tuple(clients))
         if count < self.agreement.least:
             raise ProtocolError(
-                f"{count} clients {deed}, fewer than least={self.agreement.least}. This round is over; begin "
+                f"{count} clients {act}, fewer than least={self.agreement.least}. This round is over; begin "
                 "another."
             )
 
@@ -207,7 +207,7 @@ def _wrong_shares(client: int) -> ProtocolError:
     )
 
 
-def centred(total: masks.Vector) -> np.ndarray[tuple[int], np.dtype[np.signedinteger]]:
+def read_signed(total: masks.Vector) -> np.ndarray[tuple[int], np.dtype[np.signedinteger]]:
     """Residues read as signed numbers, the nearest to zero."""
     if total.dtype.kind != "u":
         raise InvalidParameter(f"Expected unsigned residues, got {total.dtype}.")

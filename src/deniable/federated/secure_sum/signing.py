@@ -37,7 +37,7 @@ def are_keys_signed(agreement: Agreement, turn: int, client: int, keys: Keys) ->
     public_key = agreement.roster.get(client)
     if public_key is None:
         return False
-    return is_signed(public_key, keys.signature, keys_statement(agreement, turn, client, keys.signed))
+    return is_signed(public_key, keys.signature, keys_statement(agreement, turn, client, keys.signed_bytes))
 
 
 def commitment(seed: bytes, client: int) -> bytes:

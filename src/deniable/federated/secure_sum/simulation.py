@@ -15,7 +15,7 @@ from deniable.errors import ProtocolError
 from deniable.federated.secure_sum.agreement import SESSION_BYTES, Adversary, Agreement, Quorum
 from deniable.federated.secure_sum.client import SumClient
 from deniable.federated.secure_sum.masks import Vector
-from deniable.federated.secure_sum.server import SumServer, centred
+from deniable.federated.secure_sum.server import SumServer, read_signed
 
 
 class Stage(IntEnum):
@@ -38,7 +38,7 @@ class Outcome:
 
     def signed(self) -> np.ndarray[Any, np.dtype[np.signedinteger]]:
         """The sum as signed numbers: right if it lies within ± 2**(bits − 1)."""
-        return centred(self.total)
+        return read_signed(self.total)
 
 
 def generated(
@@ -94,13 +94,13 @@ def simulate(
     clients = {v: SumClient(agreement, v, signers[v], turn) for v in vectors}
     server = SumServer(agreement, turn)
 
-    def present(stage: Stage, among: Iterable[int]) -> list[int]:
-        return [v for v in among if silent.get(v, Stage.NEVER) > stage]
+    def present(stage: Stage, candidates: Iterable[int]) -> list[int]:
+        return [v for v in candidates if silent.get(v, Stage.NEVER) > stage]
 
     def answers(
-        stage: Stage, asked: Mapping[int, bytes], act: Callable[[SumClient, bytes], bytes]
+        stage: Stage, questions: Mapping[int, bytes], act: Callable[[SumClient, bytes], bytes]
     ) -> dict[int, bytes]:
-        return {v: act(clients[v], asked[v]) for v in present(stage, asked)}
+        return {v: act(clients[v], questions[v]) for v in present(stage, questions)}
 
     opening = server.open({v: clients[v].advertise() for v in present(Stage.ADVERTISE, clients)})
     boxes = server.forward(answers(Stage.SHARE, opening, SumClient.share))

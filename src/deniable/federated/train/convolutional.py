@@ -32,7 +32,7 @@ class TrainingLink(Protocol):
 
     def forward(self, x: Tensor) -> Tensor: ...
 
-    def back(self, g: Tensor, deeper: bool) -> Tensor: ...
+    def backward(self, g: Tensor, deeper: bool) -> Tensor: ...
 
 
 @dataclass
@@ -66,7 +66,7 @@ class PatchLink:
         out = torch.addmm(bias, self.columns, self.kernel)
         return out.view(len(x), rows, cols, out_channels).permute(0, 3, 1, 2)
 
-    def back(self, g: Tensor, deeper: bool) -> Tensor:
+    def backward(self, g: Tensor, deeper: bool) -> Tensor:
         rows = g.permute(0, 2, 3, 1).reshape(-1, len(self.weight))
         assert self.columns is not None
         self.kernel.addmm_(self.columns.t(), rows, alpha=-1)
@@ -75,11 +75,11 @@ class PatchLink:
         return g
 
 
-def _room(like: Tensor, shape: torch.Size) -> Tensor:
+def _room(sample: Tensor, shape: torch.Size) -> Tensor:
     """Memory for a layer's weights; a kernel's with channels last, as its convolution reads it."""
     if len(shape) == 4:
-        return like.new_empty(shape).to(memory_format=torch.channels_last)
-    return like.new_empty(shape)
+        return sample.new_empty(shape).to(memory_format=torch.channels_last)
+    return sample.new_empty(shape)
 
 
 def _by_window(kernel: Tensor) -> Tensor:
@@ -87,11 +87,11 @@ def _by_window(kernel: Tensor) -> Tensor:
     return kernel.new_empty(kernel[0].numel(), len(kernel)).t().view(kernel.shape)
 
 
-def _windows(padded: torch.Size, kernel: tuple[int, int, int], out: tuple[int, int]) -> Tensor:
+def _windows(size: torch.Size, kernel: tuple[int, int, int], shape: tuple[int, int]) -> Tensor:
     """Where each number of each window lies in a flat padded image."""
     channels, height, width = kernel
-    rows, cols = padded[2], padded[3]
-    corner = torch.arange(out[0])[:, None] * cols + torch.arange(out[1])
+    rows, cols = size[2], size[3]
+    corner = torch.arange(shape[0])[:, None] * cols + torch.arange(shape[1])
     inner = (
         torch.arange(channels)[:, None, None] * rows * cols
         + torch.arange(height)[:, None] * cols
@@ -114,7 +114,7 @@ class ConvolutionLink:
         out: Tensor = torch.convolution(self.x, self.weight, self.bias, *self.settings)
         return out
 
-    def back(self, g: Tensor, deeper: bool) -> Tensor:
+    def backward(self, g: Tensor, deeper: bool) -> Tensor:
         sizes = None if self.bias is None else [len(self.weight)]
         output_mask = (deeper, True, self.bias is not None)
         wide = g.contiguous(memory_format=torch.channels_last)
@@ -141,7 +141,7 @@ class LinearLink:
         self.x = x
         return F.linear(x, self.weight, self.bias)
 
-    def back(self, g: Tensor, deeper: bool) -> Tensor:
+    def backward(self, g: Tensor, deeper: bool) -> Tensor:
         assert self.x is not None
         inner = torch.zeros_like(self.x)
         for strip, part in zip(torch.split(self.weight, STRIP), torch.split(g, STRIP, 1), strict=True):
@@ -157,19 +157,19 @@ class LinearLink:
 class ReluLink:
     """In the memory of what it is given: no link keeps what it handed on."""
 
-    out: Tensor | None = None
+    output: Tensor | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        self.out = x.relu_()
-        return self.out
+        self.output = x.relu_()
+        return self.output
 
-    def back(self, g: Tensor, deeper: bool) -> Tensor:
-        assert self.out is not None
-        if self.out.dim() == 4 and self.out.is_contiguous(memory_format=torch.channels_last):
+    def backward(self, g: Tensor, deeper: bool) -> Tensor:
+        assert self.output is not None
+        if self.output.dim() == 4 and self.output.is_contiguous(memory_format=torch.channels_last):
             g = g.contiguous(
                 memory_format=torch.channels_last
             )  # two layouts in one pass cost ten times as much
-        inner: Tensor = torch.ops.aten.threshold_backward(g, self.out, 0)
+        inner: Tensor = torch.ops.aten.threshold_backward(g, self.output, 0)
         return inner
 
 
@@ -185,7 +185,7 @@ class PoolLink:
         out, self.places = torch.ops.aten.max_pool2d_with_indices(self.x, *self.settings)
         return out
 
-    def back(self, g: Tensor, deeper: bool) -> Tensor:
+    def backward(self, g: Tensor, deeper: bool) -> Tensor:
         wide = g.contiguous(memory_format=torch.channels_last)
         inner: Tensor = torch.ops.aten.max_pool2d_with_indices_backward(
             wide, self.x, *self.settings, self.places
@@ -201,7 +201,7 @@ class FlattenLink:
         self.shape = x.shape
         return x.flatten(1)
 
-    def back(self, g: Tensor, deeper: bool) -> Tensor:
+    def backward(self, g: Tensor, deeper: bool) -> Tensor:
         assert self.shape is not None
         return g.reshape(self.shape)
 
@@ -214,12 +214,12 @@ class Convolutional:
     shapes: tuple[torch.Size, ...]
 
     @classmethod
-    def of(cls, model: nn.Module, criterion: object) -> Convolutional | None:
+    def from_model(cls, model: nn.Module, criterion: object) -> Convolutional | None:
         """The chain that a model is; None if it is another kind of model."""
         if not is_plain(criterion) or not is_ordinary(model):
             return None
         modules = tuple(chain_of(model))
-        if not all(map(_known, modules)) or not any(isinstance(m, nn.Conv2d) for m in modules):
+        if not all(map(_is_known, modules)) or not any(isinstance(m, nn.Conv2d) for m in modules):
             return None
         if not isinstance(modules[-1], nn.Linear) or not isinstance(modules[0], nn.Conv2d):
             return None
@@ -289,10 +289,10 @@ def _step(links: list[TrainingLink], x: Tensor, y: Tensor, learning_rate: float)
         out = link.forward(out)
     g = torch.softmax(out, 1).sub_(F.one_hot(y, out.shape[1])).mul_(learning_rate / len(x))
     for depth in range(len(links) - 1, -1, -1):
-        g = links[depth].back(g, depth > 0)
+        g = links[depth].backward(g, depth > 0)
 
 
-def _known(module: nn.Module) -> bool:
+def _is_known(module: nn.Module) -> bool:
     if type(module) is nn.Conv2d:
         return module.padding_mode == "zeros" and not isinstance(module.padding, str)
     if type(module) is nn.MaxPool2d:
@@ -305,7 +305,7 @@ def _link(module: nn.Module, weights: Iterator[Tensor], *, first: bool) -> Train
         case nn.Conv2d():
             return _convolution(module, weights, first)
         case nn.Linear():
-            return LinearLink(*_own(module, weights))
+            return LinearLink(*_take_weights(module, weights))
         case nn.MaxPool2d():
             settings = (module.kernel_size, module.stride, module.padding, module.dilation, module.ceil_mode)
             return PoolLink(tuple(_pair(value) for value in settings))
@@ -314,7 +314,7 @@ def _link(module: nn.Module, weights: Iterator[Tensor], *, first: bool) -> Train
     return ReluLink()
 
 
-def _own(module: nn.Conv2d | nn.Linear, weights: Iterator[Tensor]) -> tuple[Tensor, Tensor | None]:
+def _take_weights(module: nn.Conv2d | nn.Linear, weights: Iterator[Tensor]) -> tuple[Tensor, Tensor | None]:
     """A layer's weight and bias, off the list of all."""
     weight = next(weights)
     if module.bias is None:
@@ -323,7 +323,7 @@ def _own(module: nn.Conv2d | nn.Linear, weights: Iterator[Tensor]) -> tuple[Tens
 
 
 def _convolution(module: nn.Conv2d, weights: Iterator[Tensor], first: bool) -> TrainingLink:
-    weight, bias = _own(module, weights)
+    weight, bias = _take_weights(module, weights)
     if first and _is_patched(module):
         top, left = _pair(module.padding)
         return PatchLink(weight, bias, (top, left))

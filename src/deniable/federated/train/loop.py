@@ -72,7 +72,7 @@ class Loop:
             self._train(model, origin, pupil, recipe)
             yield flat(parameters_of(model)) - start
 
-    def _train(self, model: nn.Module, received: list[Tensor], pupil: Pupil, recipe: LocalRecipe) -> None:
+    def _train(self, model: nn.Module, origin: list[Tensor], pupil: Pupil, recipe: LocalRecipe) -> None:
         if not len(pupil.x):
             return
         criterion = copy.deepcopy(self.criterion)
@@ -81,11 +81,11 @@ class Loop:
             with _generator.lend(pupil, stream):
                 loss = criterion(model(pupil.x[batch]), pupil.y[batch])
                 gradients = torch.autograd.grad(loss, list(model.parameters()))
-            step(model, received, gradients, recipe)
+            step(model, origin, gradients, recipe)
 
 
 @torch.no_grad()
-def step(model: nn.Module, received: list[Tensor], gradients: Sequence[Tensor], recipe: LocalRecipe) -> None:
-    for p, value, gradient in zip(model.parameters(), received, gradients, strict=True):
+def step(model: nn.Module, origin: list[Tensor], gradients: Sequence[Tensor], recipe: LocalRecipe) -> None:
+    for p, value, gradient in zip(model.parameters(), origin, gradients, strict=True):
         pull = recipe.proximal * (p - value) if recipe.proximal else 0.0
         p.sub_(recipe.learning_rate * (gradient + pull))

@@ -43,7 +43,7 @@ class Dense:
     bias: Tensor | None
     activation: nn.Module | None
     x: Tensor | None = None
-    out: Tensor | None = None
+    output: Tensor | None = None
 
     @property
     def parts(self) -> list[Tensor]:
@@ -54,10 +54,10 @@ class Dense:
     def forward(self, x: Tensor) -> Tensor:
         self.x = x
         out = x.bmm(self.weight.mT) if self.bias is None else torch.baddbmm(self.bias, x, self.weight.mT)
-        self.out = _activated(self.activation, out)
-        return self.out
+        self.output = _activate(self.activation, out)
+        return self.output
 
-    def back(self, g: Tensor, deeper: bool) -> Tensor | None:
+    def backward(self, g: Tensor, deeper: bool) -> Tensor | None:
         """Move the weights by the gradient `g` of the outputs (its sign and rate are in
         it), and hand on the inputs' gradient."""
         g = self._through_activation(g)
@@ -71,11 +71,11 @@ class Dense:
     def _through_activation(self, g: Tensor) -> Tensor:
         match self.activation:
             case nn.ReLU():
-                return torch.ops.aten.threshold_backward(g, self.out, 0)  # type: ignore[no-any-return]
+                return torch.ops.aten.threshold_backward(g, self.output, 0)  # type: ignore[no-any-return]
             case nn.Tanh():
-                return torch.ops.aten.tanh_backward(g, self.out)  # type: ignore[no-any-return]
+                return torch.ops.aten.tanh_backward(g, self.output)  # type: ignore[no-any-return]
             case nn.Sigmoid():
-                return torch.ops.aten.sigmoid_backward(g, self.out)  # type: ignore[no-any-return]
+                return torch.ops.aten.sigmoid_backward(g, self.output)  # type: ignore[no-any-return]
         return g
 
 
@@ -94,12 +94,12 @@ class Layer:
         last = self.bias or self.weight
         return int(last.stop)
 
-    def stacked(self, like: Tensor, width: int) -> Dense:
+    def make_stack(self, sample: Tensor, width: int) -> Dense:
         """Room for this layer of `width` clients."""
         bias: Tensor | None = None
         if self.bias is not None:
-            bias = like.new_empty(width, 1, self.shape[0])
-        return Dense(like.new_empty(width, *self.shape), bias, self.activation)
+            bias = sample.new_empty(width, 1, self.shape[0])
+        return Dense(sample.new_empty(width, *self.shape), bias, self.activation)
 
     def parts_of(self, vector: Tensor) -> list[Tensor]:
         """This layer's part of a flat vector, in the shape of one place of a stack."""
@@ -115,12 +115,12 @@ class Lesson:
     rate over the rows of the batch; each by client and row."""
 
     x: Tensor
-    wanted: Tensor
+    targets: Tensor
     share: Tensor
 
     @classmethod
-    def empty(cls, like: Tensor, width: int, rows: int, features: int, classes: int) -> Lesson:
-        return cls(*(like.new_empty(width, rows, count) for count in (features, classes, 1)))
+    def empty(cls, sample: Tensor, width: int, rows: int, features: int, classes: int) -> Lesson:
+        return cls(*(sample.new_empty(width, rows, count) for count in (features, classes, 1)))
 
     def lay_out(self, place: int, pupil: Pupil, order: Tensor, batch: int, learning_rate: float) -> None:
         """A client's rows in this order, at its place. What it lacks is zero in every part: what was there
@@ -131,9 +131,9 @@ class Lesson:
             torch.index_select(rows, 0, order, out=self.x[place, :count])
         else:
             self.x[place, :count] = rows[order]
-        for part in (self.x[place, count:], self.wanted[place], self.share[place, count:]):
+        for part in (self.x[place, count:], self.targets[place], self.share[place, count:]):
             part.zero_()
-        self.wanted[place, :count].scatter_(1, pupil.y[order].long()[:, None], 1.0)
+        self.targets[place, :count].scatter_(1, pupil.y[order].long()[:, None], 1.0)
         full = count - count % batch
         self.share[place, :full] = learning_rate / batch
         if full < count:
@@ -141,7 +141,7 @@ class Lesson:
 
     def batches(self, size: int, rows: int) -> Iterator[Lesson]:
         for first in range(0, rows, size):
-            yield Lesson(*(part[:, first : first + size] for part in (self.x, self.wanted, self.share)))
+            yield Lesson(*(part[:, first : first + size] for part in (self.x, self.targets, self.share)))
 
 
 @dataclass(frozen=True)
@@ -178,11 +178,11 @@ class StackWeights:
         """The weights of one place as they are now."""
         return [part[place].clone() for part in self.parts]
 
-    def put_back(self, place: int, weights: list[Tensor]) -> None:
+    def restore(self, place: int, weights: list[Tensor]) -> None:
         for part, value in zip(self.parts, weights, strict=True):
             part[place] = value
 
-    def moved(self, place: int) -> Tensor:
+    def change_of(self, place: int) -> Tensor:
         """How far the weights of one place are from where they began, as a flat vector."""
         pairs = zip(self.parts, self.origin, strict=True)
         return torch.cat([(part[place] - value).view(-1) for part, value in pairs])
@@ -195,21 +195,21 @@ class Epoch:
 
     weights: StackWeights
     rows: list[int]
-    aside: dict[int, list[Tensor]] = field(default_factory=dict)
+    final_weights: dict[int, list[Tensor]] = field(default_factory=dict)
 
     @property
     def longest(self) -> int:
         return max(self.rows)
 
-    def put_aside(self, first: int) -> None:
+    def set_aside(self, first: int) -> None:
         """Before the batch that begins at row `first`: whoever has no row in it is done."""
         for place, count in enumerate(self.rows):
-            if count <= first and place not in self.aside:
-                self.aside[place] = self.weights.copy_of(place)
+            if count <= first and place not in self.final_weights:
+                self.final_weights[place] = self.weights.copy_of(place)
 
     def end(self) -> None:
-        for place, weights in self.aside.items():
-            self.weights.put_back(place, weights)
+        for place, weights in self.final_weights.items():
+            self.weights.restore(place, weights)
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class Stacked:
     _rooms: dict[tuple[torch.dtype, int, int], Room] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def of(cls, model: nn.Module, criterion: object, width: int = STACK) -> Stacked | None:
+    def from_model(cls, model: nn.Module, criterion: object, width: int = STACK) -> Stacked | None:
         """The chain that a model is; None if it is another kind of model."""
         pairs = dense_pairs(chain_of(model))
         if not is_plain(criterion) or not is_ordinary(model) or not pairs:
@@ -255,7 +255,7 @@ class Stacked:
                 self._lay_out(room.lesson, pupils, [order[first:] for order in orders], size, recipe)
                 self._take_steps(room, epoch, pupils, recipe, range(first, first + rows_at_once, size))
             epoch.end()
-        return [weights.moved(place) for place in range(len(pupils))]
+        return [weights.change_of(place) for place in range(len(pupils))]
 
     def _take_steps(
         self, room: Room, epoch: Epoch, pupils: list[Pupil], recipe: LocalRecipe, begins: range
@@ -266,7 +266,7 @@ class Stacked:
         for first, batch in zip(begins, room.lesson.batches(begins.step, rows), strict=False):
             for pupil in pupils:
                 pupil.go_on()
-            epoch.put_aside(first)
+            epoch.set_aside(first)
             pulls = epoch.weights.pulls(batch.share, recipe)
             _step(room.chain, batch)
             epoch.weights.take_off(pulls)
@@ -278,7 +278,7 @@ class Stacked:
         if key not in self._rooms:
             for old in [old for old in self._rooms if old[1] == width]:
                 del self._rooms[old]
-            chain = [layer.stacked(start, width) for layer in self.layers]
+            chain = [layer.make_stack(start, width) for layer in self.layers]
             features = self.layers[0].shape[1]
             self._rooms[key] = Room(chain, Lesson.empty(start, width, rows, features, self.classes))
         return self._rooms[key]
@@ -289,7 +289,7 @@ class Stacked:
         rows = lesson.x.shape[1]
         for place, (pupil, order) in enumerate(zip(pupils, orders, strict=True)):
             lesson.lay_out(place, pupil, order[:rows], size, recipe.learning_rate)
-        for part in (lesson.x, lesson.wanted, lesson.share):
+        for part in (lesson.x, lesson.targets, lesson.share):
             part[len(pupils) :].zero_()
 
 
@@ -297,22 +297,22 @@ def _step(chain: list[Dense], batch: Lesson) -> None:
     out = batch.x
     for dense in chain:
         out = dense.forward(out)
-    g: Tensor | None = torch.softmax(out, 2).sub_(batch.wanted).mul_(batch.share)
+    g: Tensor | None = torch.softmax(out, 2).sub_(batch.targets).mul_(batch.share)
     for depth in range(len(chain) - 1, -1, -1):
         assert g is not None
-        g = chain[depth].back(g, depth > 0)
+        g = chain[depth].backward(g, depth > 0)
 
 
-def _activated(activation: nn.Module | None, out: Tensor) -> Tensor:
-    """In the memory of what it is given: that is the layer's own."""
+def _activate(activation: nn.Module | None, output: Tensor) -> Tensor:
+    """The activation, in the memory of what it is given: that is the layer's own."""
     match activation:
         case nn.ReLU():
-            return out.relu_()
+            return output.relu_()
         case nn.Tanh():
-            return out.tanh_()
+            return output.tanh_()
         case nn.Sigmoid():
-            return out.sigmoid_()
-    return out
+            return output.sigmoid_()
+    return output
 
 
 def _layers(pairs: list[tuple[nn.Linear, nn.Module | None]]) -> tuple[Layer, ...]:

@@ -39,8 +39,8 @@ def local_training(model: nn.Module, criterion: Criterion, *, alone: bool = Fals
 
     `alone`: for a device, which has no companions to share a stack with.
     """
-    trainer = Stacked.of(model, criterion, 1 if alone else STACK)
-    return trainer or Convolutional.of(model, criterion) or Loop(model, criterion)
+    trainer = Stacked.from_model(model, criterion, 1 if alone else STACK)
+    return trainer or Convolutional.from_model(model, criterion) or Loop(model, criterion)
 
 
 class Trainers:
@@ -51,7 +51,7 @@ class Trainers:
 
     def __init__(self, model: nn.Module, criterion: Criterion, count: int = 1) -> None:
         self.count = checks.whole("workers", count, at_least=1)
-        self._own = local_training(model, criterion)
+        self._local = local_training(model, criterion)
         self._pool: ProcessPoolExecutor | None = None
         if count > 1:
             check_travels(model, criterion)
@@ -60,7 +60,7 @@ class Trainers:
 
     def updates(self, start: Tensor, pupils: Iterable[Pupil], recipe: LocalRecipe) -> Iterator[Tensor]:
         if self._pool is None:
-            yield from self._own.updates(start, pupils, recipe)
+            yield from self._local.updates(start, pupils, recipe)
             return
         weights: Tensor = start.clone().share_memory_()  # type: ignore[no-untyped-call]
         waiting = iter(pupils)
@@ -68,20 +68,20 @@ class Trainers:
         while True:
             # One stack more than there are processes is under way, so that none waits.
             while len(stacks) <= self.count and (stack := list(itertools.islice(waiting, STACK))):
-                stacks.append((stack, self._begun(weights, stack, recipe)))
+                stacks.append((stack, self._submit(weights, stack, recipe)))
             if not stacks:
                 return
-            yield from self._ended(*stacks.popleft(), start, recipe)
+            yield from self._collect(*stacks.popleft(), start, recipe)
 
-    def _begun(self, start: Tensor, stack: list[Pupil], recipe: LocalRecipe) -> Future[list[Tensor]] | None:
+    def _submit(self, start: Tensor, stack: list[Pupil], recipe: LocalRecipe) -> Future[list[Tensor]] | None:
         if self._pool is None:
             return None
         try:
-            return self._pool.submit(_trained, start, stack, recipe)
+            return self._pool.submit(_train, start, stack, recipe)
         except BrokenProcessPool:
             return None
 
-    def _ended(
+    def _collect(
         self, stack: list[Pupil], future: Future[list[Tensor]] | None, start: Tensor, recipe: LocalRecipe
     ) -> Iterable[Tensor]:
         try:
@@ -90,7 +90,7 @@ class Trainers:
         except BrokenProcessPool:
             log.warning("A process that trained clients is gone; going on in this process alone.")
             self.close()
-        return self._own.updates(start, stack, recipe)
+        return self._local.updates(start, stack, recipe)
 
     def close(self) -> None:
         if self._pool is not None:
@@ -123,6 +123,6 @@ def _begin(model: nn.Module, criterion: Criterion) -> None:
     _training = local_training(model, criterion)
 
 
-def _trained(start: Tensor, stack: list[Pupil], recipe: LocalRecipe) -> list[Tensor]:
+def _train(start: Tensor, stack: list[Pupil], recipe: LocalRecipe) -> list[Tensor]:
     assert _training is not None
     return list(_training.updates(start, stack, recipe))

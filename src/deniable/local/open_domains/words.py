@@ -38,8 +38,6 @@ def _spell(word: str, length: int) -> int:
 def read(numbers: Iterable[int] | Words, length: int) -> list[str]:
     """The words that `spell` turned into these numbers; an unused code reads as the last letter."""
     shifts = range(LETTER * (length - 1), -1, -LETTER)
-    return ["".join(_letter(int(n) >> s & 31) for s in shifts).rstrip() for n in numbers]
-
-
-def _letter(code: int) -> str:
-    return LETTERS[min(code, len(LETTERS) - 1)]
+    return [
+        "".join(LETTERS[min(int(n) >> s & 31, len(LETTERS) - 1)] for s in shifts).rstrip() for n in numbers
+    ]

@@ -40,12 +40,12 @@ class Pool:
 
     def __init__(self, size: int | None = None) -> None:
         self.size = size or max(FEWEST, min(MOST, os.cpu_count() or 1))
-        self._changed = threading.Condition()
+        self._condition = threading.Condition()
         self._idle: list[Child] = []
         self._busy: set[Child] = set()
         self._payers: set[str] = set()
         self._queue: list[_Ticket] = []
-        self._closed = False
+        self._is_closed = False
 
     def __call__(self, payer: str, is_stopped: Callable[[], bool]) -> QuestionRun:
         """Runs the statements of one question."""
@@ -53,17 +53,17 @@ class Pool:
 
     def warm(self) -> None:
         """Have a process ready before it is asked for."""
-        with self._changed:
-            if not self._closed and not self._idle and len(self._busy) < self.size:
+        with self._condition:
+            if not self._is_closed and not self._idle and len(self._busy) < self.size:
                 self._idle.append(Child())
 
     def close(self) -> None:
         """End all of them, whatever they do."""
-        with self._changed:
-            self._closed = True
+        with self._condition:
+            self._is_closed = True
             children = [*self._idle, *self._busy]
             self._idle.clear()
-            self._changed.notify_all()
+            self._condition.notify_all()
         for child in children:
             child.end()
 
@@ -73,18 +73,18 @@ class Pool:
         try:
             yield child
         finally:
-            with self._changed:
+            with self._condition:
                 self._busy.discard(child)
                 self._payers.discard(payer)
-                if child.alive and not self._closed:
+                if child.alive and not self._is_closed:
                     self._idle.append(child)
-                self._changed.notify_all()
+                self._condition.notify_all()
             self.warm()
 
     def _take(self, payer: str, is_stopped: Callable[[], bool]) -> Child:
         ticket = _Ticket(payer)
         end = time.monotonic() + PATIENCE
-        with self._changed:
+        with self._condition:
             if sum(each.payer == payer for each in self._queue) >= WAITING:
                 raise TooMany(
                     f"{WAITING} questions of yours wait to compute over released numbers. Ask again when "
@@ -94,7 +94,7 @@ class Pool:
             try:
                 while not self._is_next(ticket):
                     self._check(is_stopped, end)
-                    self._changed.wait(TICK)
+                    self._condition.wait(TICK)
                 self._check(is_stopped, end)
             finally:
                 self._queue.remove(ticket)
@@ -113,7 +113,7 @@ class Pool:
     def _check(self, is_stopped: Callable[[], bool], end: float) -> None:
         if is_stopped():
             raise Stopped("The query was stopped, as you asked.")
-        if self._closed or time.monotonic() > end:
+        if self._is_closed or time.monotonic() > end:
             raise TooMany("This server has too much to compute over released numbers. Ask again later.")
 
     def _ready_child(self) -> Child:

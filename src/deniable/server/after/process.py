@@ -145,7 +145,7 @@ class Child:
         code = self._code()
         self.end()
         watch.check_stopped()
-        if watch.late:
+        if watch.is_late:
             raise InvalidQuery(f"{SUBJECT} takes longer than {CLOCK:g} seconds by the clock.") from None
         if code in _OUT_OF_TIME:
             raise InvalidQuery(out_of_time(errand.has)) from None
@@ -171,27 +171,27 @@ class _Watch:
         self._process = process
         self._end = time.monotonic() + seconds
         self._is_stopped = is_stopped
-        self._over = threading.Event()
+        self._finish = threading.Event()
         self._thread = threading.Thread(target=self._look, name="deniable-watch", daemon=True)
-        self.late = self.stopped = False
+        self.is_late = self.was_stopped = False
 
     def __enter__(self) -> _Watch:
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
+        self._finish.set()
 
     def _look(self) -> None:
-        while not self._over.wait(TICK):
-            self.stopped = self._is_stopped()
-            self.late = time.monotonic() > self._end
-            if self.stopped or self.late:
+        while not self._finish.wait(TICK):
+            self.was_stopped = self._is_stopped()
+            self.is_late = time.monotonic() > self._end
+            if self.was_stopped or self.is_late:
                 self._process.kill()
                 return
 
     def check_stopped(self) -> None:
-        if self.stopped:
+        if self.was_stopped:
             raise Stopped("The query was stopped, as you asked.") from None
 
 

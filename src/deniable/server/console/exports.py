@@ -30,15 +30,15 @@ def comma_separated(answer: Answer) -> bytes:
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\r\n")
     table = answer.table
-    writer.writerow([guarded(name) for name in table.column_names])
+    writer.writerow([guard_formula(name) for name in table.column_names])
     for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
         writer.writerow([_cell(value) for value in row])
     return b"\xef\xbb\xbf" + sink.getvalue().encode(errors="replace")
 
 
-def guarded(text: str) -> str:
+def guard_formula(text: str) -> str:
     """
-    >>> guarded("=HYPERLINK(1)"), guarded("flu"), guarded(" =1+1")
+    >>> guard_formula("=HYPERLINK(1)"), guard_formula("flu"), guard_formula(" =1+1")
     ("'=HYPERLINK(1)", 'flu', "' =1+1")
     """
     if text.lstrip(" ").startswith(FORMULA):
@@ -55,7 +55,7 @@ def _cell(value: Any) -> Any:
         return "false"
     if isinstance(value, Number):
         return value
-    return guarded(str(value))
+    return guard_formula(str(value))
 
 
 def parquet(answer: Answer) -> bytes:

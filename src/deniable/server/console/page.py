@@ -25,7 +25,7 @@ from deniable._version import VERSION
 from deniable.errors import DeniableError, Forbidden, NotLoggedIn
 from deniable.server.console import words
 from deniable.server.http.door import SECURE_COOKIE, Door, door_of
-from deniable.server.http.errors import told
+from deniable.server.http.errors import describe_error
 from deniable.server.people.rights import Caller, Right
 
 STATIC = Path(__file__).parent / "static"
@@ -63,7 +63,7 @@ class Typed:
         self._pairs = pairs
 
     @classmethod
-    async def of(cls, request: Request) -> Typed:
+    async def read(cls, request: Request) -> Typed:
         kind = request.headers.get("content-type", "").partition(";")[0].strip()
         if kind != "application/x-www-form-urlencoded":
             return cls([])
@@ -81,7 +81,7 @@ class Typed:
         """The field, or `value` where it is missing."""
         return next((text for key, text in self._pairs if key == name), value)
 
-    def all(self, name: str) -> list[str]:
+    def list_values(self, name: str) -> list[str]:
         return [value for key, value in self._pairs if key == name]
 
     def clean(self, name: str) -> str:
@@ -100,7 +100,7 @@ class Visit:
     caller: Caller
     token: str
     secret: str
-    typed: Typed = field(default_factory=lambda: Typed([]))
+    form: Typed = field(default_factory=lambda: Typed([]))
 
     @property
     def fragment(self) -> bool:
@@ -142,7 +142,7 @@ def stamp() -> str:
     return hashlib.sha256(both).hexdigest()[:16]
 
 
-def safe(picture: str) -> Markup:
+def trust_picture(picture: str) -> Markup:
     """A picture of `plots.svg`, which has escaped what it was given."""
     return Markup(picture)
 
@@ -153,7 +153,7 @@ def safe(picture: str) -> Markup:
 async def visit_of(request: Request) -> Visit:
     """Whoever has a session; a POST must come from a page of hers."""
     door = await door_of(request)
-    form = await Typed.of(request)
+    form = await Typed.read(request)
     secret = door.session(request, form["token"])
     caller = await door.run(door.service.roster.session, secret)
     token = door.service.roster.csrf(secret)
@@ -183,8 +183,8 @@ class PageRoute(APIRoute):
             except NotLoggedIn as error:
                 return _log_in(request, error)
             except DeniableError as error:
-                status, body = told(error)
-                return await _failed(request, status, body["message"])
+                status, body = describe_error(error)
+                return await _draw_failure(request, status, body["message"])
 
         return handle
 
@@ -199,7 +199,7 @@ def _log_in(request: Request, error: NotLoggedIn) -> Response:
     return RedirectResponse(f"/login{back}", 303)
 
 
-async def _failed(request: Request, status: int, sentence: str) -> Response:
+async def _draw_failure(request: Request, status: int, sentence: str) -> Response:
     template = "parts/sentence.html" if request.headers.get("x-fragment") == "1" else "failed.html"
     caller, token = None, ""
     secret = request.cookies.get(SECURE_COOKIE)

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from deniable.curator import Answer
 from deniable.curator.answers.words import number, write_value
 from deniable.plots import svg
-from deniable.server.console.page import safe
+from deniable.server.console.page import trust_picture
 
 MOST_BARS, MOST_POINTS, MOST_FIELDS = 40, 1000, 12
 MOST_PICTURES = 3
@@ -28,14 +28,14 @@ def pictures(answer: Answer) -> list[Markup]:
     if not keys or rows < 2:
         return []
     drawings = (_picture(answer, keys, name) for name in answer.numbers[:MOST_PICTURES])
-    return [safe(picture) for picture in drawings if picture]
+    return [trust_picture(picture) for picture in drawings if picture]
 
 
 def _picture(answer: Answer, keys: list[str], name: str) -> str:
     label = f"{name} by {', '.join(keys)}, with intervals of probability {answer.confidence:.6g}"
     columns = [answer.value.column(key).to_pylist() for key in keys]
     rows = range(answer.value.num_rows)
-    if len(keys) == 1 and _ordered(columns[0]) and len(rows) <= MOST_POINTS:
+    if len(keys) == 1 and _has_order(columns[0]) and len(rows) <= MOST_POINTS:
         places = list(map(_place, columns[0]))
         order = sorted(rows, key=places.__getitem__)
         words = [write_value(columns[0][i]) for i in order]
@@ -79,7 +79,7 @@ def _field(answer: Answer, columns: list[list[Any]], name: str, label: str) -> s
     return svg.heat(sides[down], sides[across], cells, name=name, label=label)
 
 
-def _ordered(keys: list[Any]) -> bool:
+def _has_order(keys: list[Any]) -> bool:
     """Dates, or many whole numbers: what has a place on a line."""
     dates = all(isinstance(key, date) for key in keys)
     integers = all(isinstance(key, int) and not isinstance(key, bool) for key in keys)

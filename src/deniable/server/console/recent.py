@@ -21,7 +21,7 @@ class Remembered:
     """A question of a person's own, as she typed it."""
 
     text: str
-    typed: dict[str, str]
+    fields: dict[str, str]
     entry: int
     epsilon: float
     time: float
@@ -32,14 +32,14 @@ def remember(
     person: str,
     data: str,
     question: Question,
-    typed: dict[str, str],
+    fields: dict[str, str],
     entry: int,
     epsilon: float,
 ) -> None:
-    """Once for each question; the newest is the first."""
+    """Keep a question once; the newest is the first."""
     table = store.asked
     mine = (table.c.person == person) & (table.c.data == data)
-    row = {"person": person, "data": data, "digest": question.digest, "typed": json.dumps(typed)}
+    row = {"person": person, "data": data, "digest": question.digest, "typed": json.dumps(fields)}
     with state.writing() as connection:
         connection.execute(table.delete().where(mine & (table.c.digest == question.digest)))
         connection.execute(table.insert().values(**row, entry=entry, epsilon=epsilon, time=time.time()))
@@ -49,11 +49,11 @@ def remember(
             connection.execute(table.delete().where(mine & (table.c.time <= last[0])))
 
 
-def recent(state: State, person: str, data: str, most: int = 6) -> list[Remembered]:
+def recent(state: State, person: str, data: str, count: int = 6) -> list[Remembered]:
     table = store.asked
     query = sa.select(table).where((table.c.person == person) & (table.c.data == data))
     with state.reading() as connection:
-        rows = list(connection.execute(query.order_by(table.c.time.desc()).limit(most)).mappings())
+        rows = list(connection.execute(query.order_by(table.c.time.desc()).limit(count)).mappings())
     return [_read(row) for row in rows]
 
 

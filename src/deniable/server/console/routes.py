@@ -29,11 +29,11 @@ async def static(stamp: str, name: str, request: Request) -> Response:
     headers = {"cache-control": YEAR, "vary": "accept-encoding"}
     if "gzip" not in request.headers.get("accept-encoding", ""):
         return Response((STATIC / name).read_bytes(), media_type=FILES[name], headers=headers)
-    return Response(_packed(name), media_type=FILES[name], headers=headers | {"content-encoding": "gzip"})
+    return Response(_pack_file(name), media_type=FILES[name], headers=headers | {"content-encoding": "gzip"})
 
 
 @lru_cache(maxsize=8)
-def _packed(name: str) -> bytes:
+def _pack_file(name: str) -> bytes:
     return gzip.compress((STATIC / name).read_bytes(), 9, mtime=0)
 
 

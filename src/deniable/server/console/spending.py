@@ -35,7 +35,7 @@ class SpendingSums:
     """The charges of an account up to the entry `seq`."""
 
     rules: Filter
-    spent: Charge
+    total: Charge
     seq: int = 0
     levels: list[Level] = field(default_factory=list)
 
@@ -44,11 +44,11 @@ class SpendingSums:
             if entry.seq <= self.seq:
                 continue
             self.seq = entry.seq
-            move = moved(entry, account)
+            move = find_change(entry, account)
             if move is not None:
                 sign, change = move
-                self.spent = self.spent + change if sign > 0 else self.spent - change
-                self.levels.append(Level(entry.time, self.rules.spent(self.spent).epsilon))
+                self.total = self.total + change if sign > 0 else self.total - change
+                self.levels.append(Level(entry.time, self.rules.spent(self.total).epsilon))
 
 
 def levels(service: Service, entries: list[Entry], account: str) -> list[Level]:
@@ -64,7 +64,7 @@ def levels(service: Service, entries: list[Entry], account: str) -> list[Level]:
         return list(sums.levels)
 
 
-def moved(entry: Entry, account: str) -> tuple[int, Charge] | None:
+def find_change(entry: Entry, account: str) -> tuple[int, Charge] | None:
     """What an entry adds to an account (+1) or gives back (−1)."""
     match entry.kind:
         case EntryKind.RUN | EntryKind.OPEN:

@@ -22,10 +22,10 @@ def epsilon_down(x: Any) -> str:
     return short_down(float(x))
 
 
-def small(x: Any) -> str:
+def format_delta(x: Any) -> str:
     """A δ.
 
-    >>> small(1e-06), small(0)
+    >>> format_delta(1e-06), format_delta(0)
     ('1e-6', '0')
     """
     if x:
@@ -82,7 +82,7 @@ def strength(epsilon: Any) -> str:
 FILTERS = {
     "up": epsilon_up,
     "down": epsilon_down,
-    "small": small,
+    "small": format_delta,
     "day": day,
     "moment": moment,
     "protects": protects,

@@ -29,7 +29,7 @@ def digest(path: Path) -> str:
 
 
 def digests(places: Mapping[str, str], private: frozenset[str]) -> list[str]:
-    """Of the files among the sources of private tables. Of a database there is none."""
+    """The digests of the files among the sources of private tables. A database has none."""
     paths = [Path(place) for table, place in places.items() if table in private and "://" not in place]
     try:
         return sorted({digest(path) for path in paths if path.is_file()})

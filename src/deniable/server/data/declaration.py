@@ -33,7 +33,9 @@ class Declaration:
     limit: Budget
 
     @classmethod
-    def of(cls, name: str, sources: Mapping[str, str], schema: str, unit: Unit, limit: Budget) -> Declaration:
+    def declare(
+        cls, name: str, sources: Mapping[str, str], schema: str, unit: Unit, limit: Budget
+    ) -> Declaration:
         names.name(name, "a data set")
         table_schema = parse(schema)
         for word in (name, *(table.name for table in table_schema.tables)):
@@ -47,7 +49,7 @@ class Declaration:
             )
         return cls(name, dict(sources), table_schema, unit, limit)
 
-    def at(self, version: str) -> Schema:
+    def schema_at(self, version: str) -> Schema:
         """The schema of one version of the data."""
         return replace(self.schema, version=version)
 

@@ -27,10 +27,10 @@ class Places:
         self._roots = tuple(root.resolve() for root in roots)
         self._secrets = folder / SECRETS
 
-    def all(self, sources: Mapping[str, str]) -> dict[str, str]:
-        return {table: self.one(source) for table, source in sources.items()}
+    def locate_all(self, sources: Mapping[str, str]) -> dict[str, str]:
+        return {table: self.locate(source) for table, source in sources.items()}
 
-    def files(self, most: int = 500) -> list[str]:
+    def files(self, limit: int = 500) -> list[str]:
         """What lies below the folders, as a registration names it."""
         pairs = (
             (root, path)
@@ -38,9 +38,9 @@ class Places:
             for path in sorted(root.rglob("*"))
             if path.suffix in SUFFIXES and path.resolve().is_relative_to(root) and path.is_file()
         )
-        return [str(path.relative_to(root)) for root, path in islice(pairs, most)]
+        return [str(path.relative_to(root)) for root, path in islice(pairs, limit)]
 
-    def one(self, source: str) -> str:
+    def locate(self, source: str) -> str:
         """The place that a registration may mean by `source`: a file below a root, or `@name` of a
         database."""
         if source.startswith("@"):
@@ -49,25 +49,25 @@ class Places:
 
     def _file(self, source: str) -> Path:
         if "\0" in source or "://" in source or "*" in source or not source.endswith(SUFFIXES):
-            raise _refused("is no file of Parquet or CSV below a folder of this service")
+            raise _refusal("is no file of Parquet or CSV below a folder of this service")
         for root in self._roots:
             path = (root / source).resolve()
             if path.is_relative_to(root) and path.is_file():
                 return path
-        raise _refused("is no file below a folder of this service")
+        raise _refusal("is no file below a folder of this service")
 
     def _database(self, name: str) -> str:
         try:
             if stat.S_IMODE(self._secrets.stat().st_mode) & 0o077:
-                raise _refused(f"cannot be used: {SECRETS} can be read by others (chmod 600)")
+                raise _refusal(f"cannot be used: {SECRETS} can be read by others (chmod 600)")
             urls = tomllib.loads(self._secrets.read_text(encoding="utf-8"))
         except (OSError, tomllib.TOMLDecodeError):
             urls = {}
         url = urls.get(name)
         if not isinstance(url, str) or not url.startswith(("postgresql://", "postgres://")):
-            raise _refused(f"names no PostgreSQL database in {SECRETS}")
+            raise _refusal(f"names no PostgreSQL database in {SECRETS}")
         return url
 
 
-def _refused(reason: str) -> InvalidParameter:
+def _refusal(reason: str) -> InvalidParameter:
     return InvalidParameter(f"The source {reason}. Nothing was registered and nothing was opened.")

@@ -66,9 +66,9 @@ class Shelf:
     """Registers data sets and opens them. Why an engine failed is written to a file for the owner's eyes, and
     told to nobody."""
 
-    def __init__(self, state: State, ledger: Ledger, settings: Settings, after: Pool) -> None:
+    def __init__(self, state: State, ledger: Ledger, settings: Settings, pool: Pool) -> None:
         self._state = state
-        self._after = after
+        self._pool = pool
         self._ledger = ledger
         self._settings = settings
         self._places = Places(settings.roots, settings.folder)
@@ -103,7 +103,7 @@ class Shelf:
 
     def twins(self, declaration: Declaration) -> list[str]:
         """Registered data sets that hold the content of one of its files, or held it at first."""
-        mine = set(digests(self._places.all(declaration.sources), _private(declaration)))
+        mine = set(digests(self._places.locate_all(declaration.sources), _private(declaration)))
         with self._state.reading() as connection:
             past = connection.execute(sa.select(store.contents)).all()
             rows = connection.execute(sa.select(store.datasets)).mappings().all()
@@ -117,7 +117,7 @@ class Shelf:
         """What a data set holds now; nothing where it cannot be looked at."""
         other = Declaration.from_json(row["name"], row["declaration"])
         try:
-            return set(digests(self._places.all(other.sources), _private(other)))
+            return set(digests(self._places.locate_all(other.sources), _private(other)))
         except InvalidParameter:
             return set()
 
@@ -126,7 +126,7 @@ class Shelf:
 
     def describe(self, source: str, table: str) -> TableInfo:
         """Names and types of a source's columns, from its metadata alone: of CSV, all is text."""
-        place = self._places.one(source)
+        place = self._places.locate(source)
         try:
             return describe(table, place)
         except InvalidParameter:
@@ -137,7 +137,7 @@ class Shelf:
     def check(self, declaration: Declaration) -> dict[str, str]:
         """Where its sources lie, if it can be registered as far as one can tell without doing it."""
         self._check_new(declaration.name)
-        places = self._places.all(declaration.sources)
+        places = self._places.locate_all(declaration.sources)
         self._try(declaration, places)
         return places
 
@@ -185,7 +185,7 @@ class Shelf:
             connection.execute(store.datasets.update().where(condition).values(version=version))
 
     def hand_over(self, name: str, owner: str) -> None:
-        """From now on it is opened for another owner."""
+        """Open the data set for another owner from now on."""
         with self._state.writing() as connection:
             condition = store.datasets.c.name == name
             connection.execute(store.datasets.update().where(condition).values(owner=owner))
@@ -199,7 +199,7 @@ class Shelf:
             with self._turn:
                 entry = self._open.get(name)
                 if entry is None or entry.standing != standing:
-                    entry = self._opened(name, row)
+                    entry = self._open_data(name, row)
                     self._open[name] = entry
         if not entry.present:  # told before anything is charged for it
             raise LedgerError(_cannot_open(name))
@@ -210,13 +210,13 @@ class Shelf:
         row = self._row(name)
         declaration = _declaration(name, row["declaration"])
         account = self._ledger.account(name)
-        schema = declaration.at(row["version"])
+        schema = declaration.schema_at(row["version"])
         return DeclaredData(name, account.owner, account.unit, schema, self._problem(name, declaration))
 
     def _problem(self, name: str, declaration: Declaration) -> str | None:
         for table, source in declaration.sources.items():
             try:
-                self._places.one(source)
+                self._places.locate(source)
             except InvalidParameter:
                 return (
                     f"The source {source} of the table {table} is not there. Put it back, or ask the "
@@ -227,12 +227,12 @@ class Shelf:
             return reason
         return None
 
-    def part(self, name: str, whole: Curator, analyst: str) -> Curator:
+    def part(self, name: str, curator: Curator, analyst: str) -> Curator:
         """An analyst's part of a data set, which is found once for each opening of it: parts do not go
         away."""
         entry = self._parts.get((name, analyst))
-        if entry is None or entry[0] is not whole:
-            entry = (whole, whole.as_analyst(analyst))
+        if entry is None or entry[0] is not curator:
+            entry = (curator, curator.as_analyst(analyst))
             if len(self._parts) >= MOST_PARTS:
                 self._parts.clear()
             self._parts[name, analyst] = entry
@@ -245,15 +245,15 @@ class Shelf:
             raise NotFound(UNKNOWN)
         return row
 
-    def _opened(self, name: str, row: sa.RowMapping) -> OpenData:
+    def _open_data(self, name: str, row: sa.RowMapping) -> OpenData:
         declaration = _declaration(name, row["declaration"])
         engines = self._settings.engines
         places: dict[str, str] = {}
         try:
-            places = self._places.all(declaration.sources)
+            places = self._places.locate_all(declaration.sources)
             curator = Curator.open(
                 places,
-                schema=declaration.at(row["version"]),
+                schema=declaration.schema_at(row["version"]),
                 account=name,
                 analyst=row["owner"],
                 ledger=self._ledger,
@@ -272,7 +272,7 @@ class Shelf:
             raise LedgerError(_cannot_open(name)) from None
         self._failures.pop(name, None)
         files = tuple(place for place in places.values() if "://" not in place)
-        curator.compute_by(self._after)
+        curator.compute_by(self._pool)
         return OpenData((row["version"], row["owner"]), curator, files)
 
     def close(self) -> None:

@@ -53,5 +53,5 @@ def api(door: Door) -> FastAPI:
     return app
 
 
-def guarded(app: FastAPI, door: Door) -> Guard:
+def add_guard(app: FastAPI, door: Door) -> Guard:
     return Guard(app, door)

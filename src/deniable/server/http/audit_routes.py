@@ -21,7 +21,7 @@ Number = Annotated[int, Path(ge=1, le=2**31)]
 @router.get("/audits")
 async def listed(caller: Who, door: AtDoor) -> list[dict[str, Any]]:
     """What was found, newest first."""
-    return [_told(each) for each in await door.run(audits.listed, door.service, caller)]
+    return [_to_dict(each) for each in await door.run(audits.list_audits, door.service, caller)]
 
 
 @router.post("/audits", status_code=201)
@@ -40,7 +40,7 @@ async def run(body: bodies.NewAudit, caller: Who, door: AtDoor) -> dict[str, Any
 @router.get("/audits/{audit}")
 async def look(audit: Number, caller: Who, door: AtDoor) -> dict[str, Any]:
     """One finding, with its witness."""
-    return _told(await door.run(audits.look, door.service, caller, audit))
+    return _to_dict(await door.run(audits.look, door.service, caller, audit))
 
 
 @router.post("/audits/{audit}/replay")
@@ -51,7 +51,7 @@ async def replay(audit: Number, caller: Who, door: AtDoor) -> dict[str, Any]:
     return reply
 
 
-def _told(audited: audits.Audited) -> dict[str, Any]:
-    finding = json.loads(audited.finding.to_json())
-    summary = {"audit": audited.id, "person": audited.person, "time": audited.time, "about": audited.about}
+def _to_dict(record: audits.Audited) -> dict[str, Any]:
+    finding = json.loads(record.finding.to_json())
+    summary = {"audit": record.id, "person": record.person, "time": record.time, "about": record.subject}
     return summary | {"finding": finding}

@@ -51,7 +51,7 @@ async def register(body: bodies.NewData, caller: Who, door: AtDoor) -> dict[str,
         raise InvalidParameter(
             'Expected a unit like {"kind": "column", …}, as `Unit.to_dict` writes it.'
         ) from None
-    declaration = Declaration.of(body.name, body.sources, body.schema_, unit, budget(body.limit))
+    declaration = Declaration.declare(body.name, body.sources, body.schema_, unit, budget(body.limit))
     warning = await door.run(door.service.warning, caller, declaration)
     proposal = await door.run(door.service.register, caller, declaration)
     return {"name": body.name, "proposal": proposal, "warning": warning}
@@ -97,7 +97,7 @@ async def preview(name: str, body: bodies.QueryBody, caller: Who, door: AtDoor) 
     """What a query would cost and how far it may be off. Free: no data is opened."""
 
     def look() -> Response:
-        return JSONResponse(facts.plain(door.service.preview(caller, name, body.question).to_dict()))
+        return JSONResponse(facts.to_json_value(door.service.preview(caller, name, body.question).to_dict()))
 
     return await door.run(look)
 
@@ -106,10 +106,10 @@ async def preview(name: str, body: bodies.QueryBody, caller: Who, door: AtDoor) 
 async def query(name: str, body: bodies.QueryBody, caller: Who, door: AtDoor, key: Key = None) -> Response:
     """Ask. With an `Idempotency-Key`, the same request is charged at most once, however often it is sent."""
 
-    def told(answer: Answer) -> Response:
-        return JSONResponse(facts.plain(answer.to_dict(arrow=body.form == "arrow")))
+    def to_response(answer: Answer) -> Response:
+        return JSONResponse(facts.to_json_value(answer.to_dict(arrow=body.form == "arrow")))
 
-    return await door.ask(caller, name, body.question, key, then=told)
+    return await door.ask(caller, name, body.question, key, finish=to_response)
 
 
 # ------------------------------------------------------------------------------------------------ jobs

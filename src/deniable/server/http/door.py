@@ -46,7 +46,7 @@ class Door:
         self.service = service
         self._executor = executor
         self.seats = Seats(service.settings.threads)
-        self._known: OrderedDict[str, str] = OrderedDict()
+        self._owners: OrderedDict[str, str] = OrderedDict()
         self.askings = Pendings(self.run)
         self.stops = Stops(service.state, self.run)
         settings = service.settings
@@ -77,16 +77,16 @@ class Door:
         question: Question,
         key: str | None = None,
         *,
-        then: Callable[[Answer], R],
+        finish: Callable[[Answer], R],
     ) -> R:
-        """What `then` makes of the answer. The response's floor is waited for by the event loop, in no
+        """What `finish` makes of the answer. The response's floor is waited for by the event loop, in no
         thread."""
         service = self.service
 
         def make() -> Pending:
             return service.asking(caller, service.curator(caller, name), name, question, key=key)
 
-        return await steps.on_loop(lambda: self.askings.answer(make, then))
+        return await steps.on_loop(lambda: self.askings.answer(make, finish))
 
     def session(self, request: Request, csrf: str | None = None) -> str:
         """The session of a request. One that may change something must come from this site, by its Origin,
@@ -110,7 +110,7 @@ class Door:
         return secret
 
     def check_origin(self, request: Request) -> None:
-        if not self.own(request):
+        if not self.is_own_origin(request):
             raise Forbidden(
                 "Expected a request from this site itself: its Origin is another, or is missing. Nothing was "
                 "done."
@@ -121,7 +121,7 @@ class Door:
         scheme = "https" if self.secure else "http"
         return self.service.settings.origin or f"{scheme}://{request.headers.get('host', '')}"
 
-    def own(self, request: Request) -> bool:
+    def is_own_origin(self, request: Request) -> bool:
         origin = request.headers.get("origin", "")
         own_origin = self.service.settings.origin
         if own_origin is not None:
@@ -151,7 +151,7 @@ class Door:
         login = self._login(request)
         if login is None:
             return f"address {host_of(address(request))}"
-        return self._known.get(digest(login))
+        return self._owners.get(digest(login))
 
     async def owner(self, request: Request) -> str:
         """Whose seats a request has: those of the person whose login it brings, or of its address."""
@@ -164,9 +164,9 @@ class Door:
         except DeniableError:
             return owner
         owner = f"person {caller.name}"
-        self._known[digest(login)] = owner
-        if len(self._known) > MOST_KNOWN:
-            self._known.popitem(last=False)
+        self._owners[digest(login)] = owner
+        if len(self._owners) > MOST_KNOWN:
+            self._owners.popitem(last=False)
         return owner
 
     def _login(self, request: Request) -> str | None:

@@ -71,7 +71,7 @@ def public(error: DeniableError) -> str:
     return sentence
 
 
-def told(error: DeniableError) -> tuple[int, dict[str, Any]]:
+def describe_error(error: DeniableError) -> tuple[int, dict[str, Any]]:
     """The status and the body of an error."""
     if isinstance(error, DataError):
         return 500, {"error": "DataError", "message": UNTOLD}
@@ -83,15 +83,15 @@ def told(error: DeniableError) -> tuple[int, dict[str, Any]]:
 
 
 def install(app: FastAPI) -> None:
-    app.add_exception_handler(DeniableError, _ours)
+    app.add_exception_handler(DeniableError, _answer_deniable_error)
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _other)
+    app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_exception_handler(Exception, _bug)
 
 
-async def _ours(_: Request, error: Exception) -> JSONResponse:
+async def _answer_deniable_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, DeniableError)
-    status, body = told(error)
+    status, body = describe_error(error)
     return JSONResponse(body, status)
 
 
@@ -107,7 +107,7 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"error": "InvalidRequest", "message": sentence}, 422)
 
 
-async def _other(_: Request, error: Exception) -> JSONResponse:
+async def _answer_http_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     words = {404: "There is nothing at this address.", 405: "This address does not take this method."}
     sentence = words.get(

@@ -74,7 +74,7 @@ class Guard:
         self._app = app
         self._door = door
         self._proxies = door.service.settings.proxies
-        self._held = 0
+        self._body_bytes = 0
         self._headers: Headers = HEADERS
         if door.secure:
             self._headers += ((b"strict-transport-security", b"max-age=31536000"),)
@@ -91,7 +91,7 @@ class Guard:
         except Refusal as refusal:
             await exchange.reply(refusal.status, refusal.body, CLOSE)
         except Exception as error:  # a bug: where it is goes to the log, and nothing of it to the client
-            log.error("%s", where(error))
+            log.error("%s", locate_error(error))
             await exchange.end()
 
     async def _serve(self, scope: Scope, receive: Receive, exchange: Exchange) -> None:
@@ -129,7 +129,7 @@ class Guard:
             raise Refusal(429, "TooMany", str(error)) from None
 
     def _name_client(self, request: Request) -> None:
-        """From here on, the client of the request is whoever is behind the proxies that are trusted."""
+        """Name as client of the request whoever is behind the proxies that are trusted."""
         peer = request.client.host if request.client else ""
         addresses = ",".join(request.headers.getlist("x-forwarded-for"))
         client = self._proxies.client(peer, addresses)
@@ -162,15 +162,15 @@ class Guard:
         return b"".join(parts)
 
     def _hold(self, stack: ExitStack, size: int) -> None:
-        self._held += size
+        self._body_bytes += size
         stack.callback(self._let_go, size)
-        if self._held > MOST_HELD:
+        if self._body_bytes > MOST_HELD:
             raise Refusal(
                 503, "TooMany", "Too much is being sent at this moment. Nothing was done. Send it again."
             )
 
     def _let_go(self, size: int) -> None:
-        self._held -= size
+        self._body_bytes -= size
 
     async def _run(self, scope: Scope, body: bytes, answer: CollectedAnswer) -> None:
         """All of the request, in threads."""
@@ -186,7 +186,7 @@ class Guard:
         except Exception as error:  # a bug: where it is goes to the log, and nothing of it to the client
             if not answer.messages:
                 raise
-            log.error("%s", where(error))
+            log.error("%s", locate_error(error))
 
 
 def is_json(scope: Scope) -> bool:
@@ -221,11 +221,11 @@ class Exchange:
     def __init__(self, send: Send, headers: Headers) -> None:
         self._send = send
         self._headers = headers
-        self._started = False
+        self._has_started = False
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self._started = True
+            self._has_started = True
             ours = self._headers
             if message["status"] in (429, 503):
                 ours = (*ours, RETRY)
@@ -244,17 +244,17 @@ class Exchange:
 
     async def end(self) -> None:
         """Where nothing was said yet, say that it failed."""
-        if not self._started:
+        if not self._has_started:
             await self.reply(500, b"")
 
 
-def where(error: BaseException) -> str:
+def locate_error(error: BaseException) -> str:
     """The type of an error and where it was raised: never its text, which may hold what nobody should read.
 
     >>> try:
     ...     int("a secret")
     ... except ValueError as error:
-    ...     "secret" in where(error), where(error).startswith("ValueError")
+    ...     "secret" in locate_error(error), locate_error(error).startswith("ValueError")
     (False, True)
     """
     frames = traceback.extract_tb(error.__traceback__)[-3:]

@@ -20,8 +20,8 @@ from deniable.curator import Answer
 from deniable.errors import DeniableError, NotFound, TooMany
 from deniable.server import facts
 from deniable.server.asking import Pending
-from deniable.server.http.errors import BUG, told
-from deniable.server.http.guard import where
+from deniable.server.http.errors import BUG, describe_error
+from deniable.server.http.guard import locate_error
 from deniable.server.people import store
 from deniable.server.people.rights import Caller
 from deniable.server.stops import GONE, digest
@@ -54,7 +54,7 @@ class Jobs:
 
     async def start(self, caller: Caller, asking: Pending, *, arrow: bool) -> str:
         number = secrets.token_urlsafe(16)
-        await self._door.run(self._begun, number, caller.name)
+        await self._door.run(self._insert_job, number, caller.name)
         self._door.stops.watch(number, asking.cancel)
         await steps.on_loop(lambda: self._launch(number, asking, arrow))
         return number
@@ -75,28 +75,28 @@ class Jobs:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _begin(self, asking: Pending, arrow: bool) -> asyncio.Task[dict[str, Any]]:
-        def told(answer: Answer) -> dict[str, Any]:
+        def to_outcome(answer: Answer) -> dict[str, Any]:
             return {"answer": answer.to_dict(arrow=arrow)}
 
-        return self._door.askings.start(lambda: asking, told)
+        return self._door.askings.start(lambda: asking, to_outcome)
 
     async def _follow(self, number: str, task: asyncio.Task[dict[str, Any]]) -> None:
         outcome: dict[str, Any]
         try:
             state, outcome = "done", await task
         except DeniableError as error:
-            status, body = told(error)
+            status, body = describe_error(error)
             state, outcome = "failed", {"status": status, **body}
         except Exception as error:  # a bug: where it is goes to the log, and nothing of it to the job
-            log.error("%s", where(error))
+            log.error("%s", locate_error(error))
             state, outcome = "failed", {"status": 500, **BUG}
         finally:
             self._door.stops.forget(number)
-        await self._door.run(self._ended, number, state, outcome)
+        await self._door.run(self._end_job, number, state, outcome)
 
     # ---------------------------------------------------------------------------------------- what is written
 
-    def _begun(self, number: str, person: str) -> None:
+    def _insert_job(self, number: str, person: str) -> None:
         now, table = time.time(), store.jobs
         running = (table.c.person == person) & (table.c.state == "running") & (table.c.beat > now - GONE)
         with self._state.writing() as connection:
@@ -109,8 +109,8 @@ class Jobs:
             row = {"id": number, "person": person, "stop": digest(number), "state": "running"}
             connection.execute(table.insert().values(**row, created=now, beat=now))
 
-    def _ended(self, number: str, state: str, outcome: dict[str, Any]) -> None:
-        text = json.dumps(facts.plain(outcome))
+    def _end_job(self, number: str, state: str, outcome: dict[str, Any]) -> None:
+        text = json.dumps(facts.to_json_value(outcome))
         with self._state.writing() as connection:
             here = store.jobs.c.id == number
             connection.execute(store.jobs.update().where(here).values(state=state, outcome=text))

@@ -33,15 +33,15 @@ async def accounts(caller: Who, door: AtDoor) -> list[dict[str, Any]]:
         service, may_look = door.service, caller.may(Right.LOOK)
         every = service.datasets(caller)
         if not may_look:
-            return [facts.account(service.account(caller, name, caller.name), whole=False) for name in every]
+            return [facts.account(service.account(caller, name, caller.name), full=False) for name in every]
         ledger_accounts = [
             account
             for name in every
             for account in (service.account(caller, name), *service.parts(caller, name))
         ]
-        return [facts.account(account, whole=True) for account in ledger_accounts]
+        return [facts.account(account, full=True) for account in ledger_accounts]
 
-    reply: list[dict[str, Any]] = facts.plain(await door.run(look))
+    reply: list[dict[str, Any]] = facts.to_json_value(await door.run(look))
     return reply
 
 
@@ -53,9 +53,9 @@ async def account(name: str, caller: Who, door: AtDoor, analyst: Analyst = None)
 
     def look() -> dict[str, Any]:
         who = analyst or (None if may_look else caller.name)
-        return facts.account(door.service.account(caller, name, who), whole=may_look)
+        return facts.account(door.service.account(caller, name, who), full=may_look)
 
-    reply: dict[str, Any] = facts.plain(await door.run(look))
+    reply: dict[str, Any] = facts.to_json_value(await door.run(look))
     return reply
 
 
@@ -110,7 +110,9 @@ async def entries(
     """The journal in order: one's own entries; all of them for owner and auditor."""
     history = await door.run(door.service.history, caller)
     view = facts.entry if caller.may(Right.LOOK) else facts.own_entry
-    reply: list[dict[str, Any]] = facts.plain([view(each) for each in history if each.seq > after][:most])
+    reply: list[dict[str, Any]] = facts.to_json_value(
+        [view(each) for each in history if each.seq > after][:most]
+    )
     return reply
 
 

@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from deniable.errors import DeniableError, NotFound, NotLoggedIn
 from deniable.server.http.door import AtDoor, Door, address
-from deniable.server.http.errors import told
+from deniable.server.http.errors import describe_error
 from deniable.server.people.oidc import CALLBACK, SECONDS, Attempt, Provider
 from deniable.server.traffic.addresses import host_of
 
@@ -32,11 +32,11 @@ async def login(request: Request, door: AtDoor) -> Any:
     """Go to the provider's page."""
     provider = _provider(door)
     door.service.throttle.hit("login_address", host_of(address(request)))
-    attempt = Attempt.new()
+    attempt = Attempt.begin()
     response = RedirectResponse(await door.run(provider.begin, attempt), 303)
     response.set_cookie(
         _cookie(door),
-        attempt.sealed(door.service.key),
+        attempt.seal(door.service.key),
         max_age=int(SECONDS),
         secure=door.secure,
         httponly=True,
@@ -55,16 +55,16 @@ async def callback(
         with door.service.throttle.token_login(address(request)):
             if error or not code:
                 raise NotLoggedIn("The provider did not log you in. Nothing was done.")
-            attempt = Attempt.opened(request.cookies.get(_cookie(door), ""), door.service.key)
+            attempt = Attempt.unseal(request.cookies.get(_cookie(door), ""), door.service.key)
             subject = await door.run(provider.finish, attempt, code=code, state=state)
-            session = await door.run(door.service.roster.known, subject)
+            session = await door.run(door.service.roster.log_in_subject, subject)
             if session is None:
                 raise NotLoggedIn(
                     f"The provider calls you {subject}, and nobody of this service is linked to that. Give "
                     "it to an owner."
                 )
     except DeniableError as failure:
-        response = HTMLResponse(page(str(failure), "Try again", "/v1/oidc/login"), told(failure)[0])
+        response = HTMLResponse(page(str(failure), "Try again", "/v1/oidc/login"), describe_error(failure)[0])
     else:
         head = f'<meta http-equiv="refresh" content="0;url={HOME}">'
         response = HTMLResponse(page(f"You are logged in as {session[1].name}.", "Go on", HOME, head))

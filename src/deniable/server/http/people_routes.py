@@ -21,7 +21,7 @@ router = APIRouter(prefix="/v1", tags=["people"], route_class=bodies.StrictRoute
 async def login(body: bodies.Login, request: Request, response: Response, door: AtDoor) -> dict[str, Any]:
     """Begin a session. With a one-time password, nothing but `POST /v1/password` is open
     until it is changed."""
-    if "origin" in request.headers and not door.own(request):
+    if "origin" in request.headers and not door.is_own_origin(request):
         raise Forbidden("Expected a login from this site itself. Nothing was done.")
     with door.service.throttle.login(body.name, address(request)):
         secret, caller = await door.run(door.service.roster.login, body.name, body.password)
@@ -72,7 +72,7 @@ async def me(request: Request, caller: Who, door: AtDoor) -> dict[str, Any]:
 @router.get("/tokens")
 async def tokens(caller: Who, door: AtDoor) -> list[dict[str, Any]]:
     """One's own tokens; everybody's for an owner. Never their secrets."""
-    _settled(caller)
+    _check_settled(caller)
     whose = None
     if not caller.may(Right.MANAGE):
         whose = caller.name
@@ -82,14 +82,14 @@ async def tokens(caller: Who, door: AtDoor) -> list[dict[str, Any]]:
 @router.post("/tokens", status_code=201)
 async def new_token(body: bodies.NewToken, caller: Who, door: AtDoor) -> dict[str, Any]:
     """A new token of one's own, shown this once. It is the password of the wire too."""
-    _settled(caller)
+    _check_settled(caller)
     token = await door.run(door.service.roster.new_token, caller, body.label, body.scope, body.days * 86_400)
     return {"id": token.id, "token": token.text}
 
 
 @router.delete("/tokens/{token}")
 async def revoke(token: str, caller: Who, door: AtDoor) -> dict[str, Any]:
-    _settled(caller)
+    _check_settled(caller)
     await door.run(door.service.roster.revoke, caller, token)
     return {}
 
@@ -140,7 +140,7 @@ def _secret(outcome: LoginOutcome) -> dict[str, Any]:
     return {"one_time_password": None, "proposal": outcome.proposal, "first_half": outcome.secret}
 
 
-def _settled(caller: Who) -> None:
+def _check_settled(caller: Who) -> None:
     if caller.must_change:
         raise Forbidden(
             "Expected a password of your own first: a one-time password opens nothing else. Nothing was done."

@@ -30,7 +30,7 @@ class Act(NamedTuple):
     mac: str
 
 
-def record(connection: sa.Connection, key: bytes, person: str, act: str, about: str, words: str) -> int:
+def record(connection: sa.Connection, key: bytes, person: str, act: str, target: str, words: str) -> int:
     """Write an act down in the transaction that does it; its number."""
     table = store.acts
     last = connection.execute(
@@ -39,7 +39,7 @@ def record(connection: sa.Connection, key: bytes, person: str, act: str, about: 
     seq, before = 1, ROOT
     if last is not None:
         seq, before = int(last[0]) + 1, str(last[1])
-    body = (seq, datetime.now(UTC).isoformat(timespec="microseconds"), person, act, about, words)
+    body = (seq, datetime.now(UTC).isoformat(timespec="microseconds"), person, act, target, words)
     values = dict(zip(Act._fields, (*body, chain.sealed(key, before, body)), strict=True))
     connection.execute(table.insert().values(**values))
     return seq
@@ -52,7 +52,7 @@ def history(state: State) -> list[Act]:
         ]
 
 
-def broken(history: list[Act], key: bytes) -> int | None:
+def find_broken_seal(history: list[Act], key: bytes) -> int | None:
     """The number of the first act that is not as it was written; None if all are."""
     before = ROOT
     for number, act in enumerate(history, 1):

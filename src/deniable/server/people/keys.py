@@ -20,26 +20,26 @@ from deniable.server.people.store import State
 NAME, NEXT = "server.key", "server.key.next"
 
 
-def opened(folder: Path, state: State) -> bytes:
+def open_key(folder: Path, state: State) -> bytes:
     """The key of a service; made at its first start."""
     following = chain.read_key(folder / NEXT)
     history = []
     if following is not None:
         history = acts.history(state)
-    if following is not None and history and acts.broken(history, following) is None:
+    if following is not None and history and acts.find_broken_seal(history, following) is None:
         (folder / NEXT).replace(folder / NAME)  # a rotation that was cut off after the acts were sealed
     return chain.read_key(folder / NAME) or chain.make_key(folder / NAME)
 
 
 def rotate(folder: Path, state: State) -> None:
     """Another key. Every process of the service must have ended."""
-    old = opened(folder, state)
+    old = open_key(folder, state)
     (folder / NEXT).unlink(missing_ok=True)
     new = chain.make_key(folder / NEXT)
     with state.writing() as connection:
         rows = connection.execute(sa.select(store.acts).order_by(store.acts.c.seq))
         history = [acts.Act._make(row) for row in rows]
-        if (number := acts.broken(history, old)) is not None:
+        if (number := acts.find_broken_seal(history, old)) is not None:
             raise TamperedLedger(
                 f"Act {number} is not as it was written. Nothing was changed. Look into it first."
             )

@@ -46,12 +46,12 @@ GIVES = {
 class Consent:
     """That a second person agreed; `person` is None for the operator at the server's shell.
 
-    `half` is the digest of the first half of a one-time password, which the one who proposed has: who agrees
-    is shown the other half, and nobody has both but the one they are given to.
+    `half_digest` is the digest of the first half of a one-time password, which the one who proposed has: who
+    agrees is shown the other half, and nobody has both but the one they are given to.
     """
 
     person: str | None
-    half: str | None = None
+    half_digest: str | None = None
 
 
 AT_THE_SHELL = Consent(None)
@@ -91,16 +91,16 @@ def read_hands(row: Any) -> frozenset[str] | None:
     return frozenset({row["name"], *hands["password"], *hands["link"]})
 
 
-def changed_hands(connection: sa.Connection, row: Any, way: str, by: str | None) -> str | None:
-    """The hands of a person after `by` gave her a password or a link alone (None: nobody did so alone). None
-    where it is not known whose hands her login, or that of `by`, went through before."""
+def changed_hands(connection: sa.Connection, row: Any, way: str, actor: str | None) -> str | None:
+    """The hands of a person after `actor` gave her a password or a link alone (None: nobody did so alone).
+    None where it is not known whose hands her login, or that of `actor`, went through before."""
     before: str | None = json.dumps(NOBODY)
     if row is not None:
         before = row["hands"]
     hands: frozenset[str] | None = frozenset()
-    if by is not None:
-        giver = _row(connection, by)
-        hands = frozenset({by})
+    if actor is not None:
+        giver = _row(connection, actor)
+        hands = frozenset({actor})
         if giver is not None:
             hands = read_hands(giver)
     if before is None or hands is None:
@@ -157,9 +157,9 @@ def adopt(connection: sa.Connection) -> None:
         connection.execute(store.people.update().where(here).values(hands=content, since=since[name]))
 
 
-def _give(hands: dict[str, dict[str, set[str]]], person: str, way: str | None, by: str) -> None:
-    if way is not None and by in hands:
-        hands[person][way] |= {by, *hands[by]["password"], *hands[by]["link"]}
+def _give(hands: dict[str, dict[str, set[str]]], person: str, way: str | None, actor: str) -> None:
+    if way is not None and actor in hands:
+        hands[person][way] |= {actor, *hands[actor]["password"], *hands[actor]["link"]}
 
 
 def _rows(connection: sa.Connection) -> list[Any]:

@@ -38,7 +38,7 @@ class Membership:
     ) -> LoginOutcome:
         """A new person; with `subject`, one who logs in by the OpenID provider alone."""
         terms = {"roles": sorted(roles), "subject": subject}
-        return self._act(caller, "add person", name, terms, half=subject is None)
+        return self._act(caller, "add person", name, terms, in_halves=subject is None)
 
     def change(
         self, caller: Caller, name: str, *, roles: Collection[str] | None, disabled: bool | None
@@ -49,7 +49,7 @@ class Membership:
 
     def reset(self, caller: Caller, name: str) -> LoginOutcome:
         """A new one-time password; every session and token of hers ends."""
-        return self._act(caller, "reset password", name, {}, half=True)
+        return self._act(caller, "reset password", name, {}, in_halves=True)
 
     def link(self, caller: Caller, name: str, subject: str | None) -> LoginOutcome:
         """Whom the OpenID provider means by this person."""
@@ -60,7 +60,7 @@ class Membership:
         return self._roster.end_all(caller.name, name)
 
     def _act(
-        self, caller: Caller, act: str, name: str, terms: dict[str, Any], *, half: bool = False
+        self, caller: Caller, act: str, name: str, terms: dict[str, Any], *, in_halves: bool = False
     ) -> LoginOutcome:
         caller.need(Right.MANAGE)
         if act != "change person" or terms["roles"] is not None or terms["disabled"] is False:
@@ -69,7 +69,7 @@ class Membership:
             return LoginOutcome(None, self._do(caller.name, act, name, terms, None))
         except ConsentNeeded:
             first = None
-            if half:
+            if in_halves:
                 first = secrets.new_secret()
                 terms = terms | {HALF: secrets.digest(first)}
             return LoginOutcome(self._proposals.add(caller, act, name, "", terms), first)
@@ -78,19 +78,21 @@ class Membership:
         """Do what was agreed to; the second half of a one-time password, for who agreed."""
         return self._do(proposal.person, proposal.act, proposal.about, proposal.terms, consent)
 
-    def _do(self, by: str, act: str, name: str, terms: dict[str, Any], consent: Consent | None) -> str | None:
+    def _do(
+        self, actor: str, act: str, name: str, terms: dict[str, Any], consent: Consent | None
+    ) -> str | None:
         roster = self._roster
         match act:
             case "add person" if terms["subject"] is None:
-                return roster.add(by, name, terms["roles"], consent=consent)
+                return roster.add(actor, name, terms["roles"], consent=consent)
             case "add person":
-                roster.invite(by, name, terms["roles"], terms["subject"], consent=consent)
+                roster.invite(actor, name, terms["roles"], terms["subject"], consent=consent)
             case "change person":
-                roster.change(by, name, roles=terms["roles"], disabled=terms["disabled"], consent=consent)
+                roster.change(actor, name, roles=terms["roles"], disabled=terms["disabled"], consent=consent)
             case "reset password":
-                return roster.reset(by, name, consent=consent)
+                return roster.reset(actor, name, consent=consent)
             case "link identity":
-                roster.link(by, name, terms["subject"], consent=consent)
+                roster.link(actor, name, terms["subject"], consent=consent)
             case _:
                 raise InvalidParameter("There is no such act. Nothing was changed.")
         return None

@@ -51,17 +51,17 @@ class Attempt:
     expires: float
 
     @classmethod
-    def new(cls) -> Attempt:
+    def begin(cls) -> Attempt:
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         return cls(state, nonce, verifier, time.time() + SECONDS)
 
-    def sealed(self, key: bytes) -> str:
-        """For the cookie of the browser that began."""
+    def seal(self, key: bytes) -> str:
+        """The attempt as a cookie of the browser that began."""
         body = base64.urlsafe_b64encode(json.dumps(asdict(self)).encode()).decode()
         return f"{body}.{chain.sealed(key, 'oidc', [body])}"
 
     @classmethod
-    def opened(cls, text: str, key: bytes) -> Attempt:
+    def unseal(cls, text: str, key: bytes) -> Attempt:
         body, _, seal = text.partition(".")
         if not hmac.compare_digest(chain.sealed(key, "oidc", [body]).encode(), seal.encode()):
             raise NotLoggedIn(FAILED)
@@ -96,7 +96,7 @@ class Provider:
     def begin(self, attempt: Attempt) -> str:
         """The provider's page where the person logs in."""
         with self._client() as client:
-            endpoints = self._discovered(client)
+            endpoints = self._discover(client)
             url, _ = client.create_authorization_url(
                 endpoints.authorization,
                 state=attempt.state,
@@ -113,7 +113,7 @@ class Provider:
         with self._client() as client:
             try:
                 token = client.fetch_token(
-                    self._discovered(client).token, code=code, code_verifier=attempt.verifier
+                    self._discover(client).token, code=code, code_verifier=attempt.verifier
                 )
                 return self._subject(client, token, attempt.nonce)
             except (AuthlibBaseError, JoseError, httpx2.HTTPError, ValueError, TypeError, KeyError):
@@ -132,18 +132,18 @@ class Provider:
             trust_env=False,
         )
 
-    def _discovered(self, client: OAuth2Client) -> Endpoints:
+    def _discover(self, client: OAuth2Client) -> Endpoints:
         if self._endpoints is None:
             issuer = self._settings.issuer
-            document = _fetched(client, issuer.rstrip("/") + "/.well-known/openid-configuration")
+            document = _fetch(client, issuer.rstrip("/") + "/.well-known/openid-configuration")
             if document.get("issuer") != issuer:
                 raise LedgerError("The OpenID provider calls itself otherwise than the settings do.")
             names = ("authorization_endpoint", "token_endpoint", "jwks_uri")
-            self._endpoints = Endpoints(*(_safe(document.get(name), issuer) for name in names))
+            self._endpoints = Endpoints(*(_check_address(document.get(name), issuer) for name in names))
         return self._endpoints
 
     def _subject(self, client: OAuth2Client, token: dict[str, Any], nonce: str) -> str:
-        id_token = self._decoded(client, str(token["id_token"]))
+        id_token = self._decode(client, str(token["id_token"]))
         options = {
             "iss": {"essential": True, "value": self._settings.issuer},
             "aud": {"essential": True, "value": self._settings.client},
@@ -158,20 +158,20 @@ class Provider:
             raise NotLoggedIn(FAILED)
         return str(claims[name])
 
-    def _decoded(self, client: OAuth2Client, text: str) -> jwt.Token:
-        """Checked against the keys that are known, and, where none of them fits, against those that the
+    def _decode(self, client: OAuth2Client, text: str) -> jwt.Token:
+        """Check a token against the keys that are known, and, where none fits, against those that the
         provider shows now."""
         if self._keys is not None:
             try:
                 return jwt.decode(text, self._keys, algorithms=ALGORITHMS)
             except (JoseError, ValueError):
                 pass
-        shown_now: Any = _fetched(client, self._discovered(client).keys)
+        shown_now: Any = _fetch(client, self._discover(client).keys)
         self._keys = KeySet.import_key_set(shown_now)
         return jwt.decode(text, self._keys, algorithms=ALGORITHMS)
 
 
-def _fetched(client: OAuth2Client, url: str) -> dict[str, Any]:
+def _fetch(client: OAuth2Client, url: str) -> dict[str, Any]:
     try:
         response = client.request("GET", url, withhold_token=True)
         document = None
@@ -184,7 +184,7 @@ def _fetched(client: OAuth2Client, url: str) -> dict[str, Any]:
     return document
 
 
-def _safe(url: object, issuer: str) -> str:
+def _check_address(url: object, issuer: str) -> str:
     """An address that the provider names: encrypted, unless all of it is on this machine."""
     parts = urlsplit(url if isinstance(url, str) else "")
     local = loopback(urlsplit(issuer).hostname or "") and loopback(parts.hostname or "")

@@ -38,8 +38,8 @@ class ProposedAct:
     terms: dict[str, Any]
 
     @property
-    def shown(self) -> ProposedAct:
-        """As people see it: without the digest of a password's half."""
+    def hide_half(self) -> ProposedAct:
+        """The act as people see it: without the digest of a password's half."""
         return replace(self, terms={name: value for name, value in self.terms.items() if name != HALF})
 
 
@@ -50,23 +50,23 @@ class Proposals:
         self._state = state
         self._key = key
 
-    def add(self, caller: Caller, act: str, about: str, reason: str, terms: dict[str, Any]) -> str:
+    def add(self, caller: Caller, act: str, target: str, reason: str, terms: dict[str, Any]) -> str:
         number = secrets.token_hex(8)
-        row = {"id": number, "act": act, "about": about, "person": caller.name, "reason": reason}
+        row = {"id": number, "act": act, "about": target, "person": caller.name, "reason": reason}
         with self._state.writing() as connection:
             logins.check_login(connection, caller)
-            seq = acts.record(connection, self._key, caller.name, f"propose: {act}", about, reason)
+            seq = acts.record(connection, self._key, caller.name, f"propose: {act}", target, reason)
             connection.execute(store.proposals.insert().values(**row, terms=json.dumps(terms), seq=seq))
         return number
 
-    def all(self) -> list[ProposedAct]:
+    def list_waiting(self) -> list[ProposedAct]:
         with self._state.reading() as connection:
             rows = connection.execute(sa.select(store.proposals).order_by(store.proposals.c.id)).mappings()
             return [_proposal(row) for row in rows]
 
-    def one(self, number: str) -> ProposedAct:
+    def find(self, number: str) -> ProposedAct:
         with self._state.reading() as connection:
-            return _found(connection, number)
+            return _find(connection, number)
 
     def agree(self, caller: Caller | None, number: str) -> tuple[ProposedAct, Consent]:
         """Taken off the list for who agrees, None for the operator at the server's shell: it is done once,
@@ -75,7 +75,7 @@ class Proposals:
         with self._state.writing() as connection:
             if caller is not None:
                 logins.check_login(connection, caller)
-            proposal = _found(connection, number)
+            proposal = _find(connection, number)
             row = connection.execute(
                 sa.select(store.people).where(store.people.c.name == proposal.person)
             ).mappings()
@@ -96,12 +96,12 @@ class Proposals:
     def drop(self, person: str, number: str) -> None:
         """Refuse it, or take it back."""
         with self._state.writing() as connection:
-            proposal = _found(connection, number)
+            proposal = _find(connection, number)
             connection.execute(store.proposals.delete().where(store.proposals.c.id == number))
             acts.record(connection, self._key, person, f"drop: {proposal.act}", proposal.about, "")
 
 
-def _found(connection: sa.Connection, number: str) -> ProposedAct:
+def _find(connection: sa.Connection, number: str) -> ProposedAct:
     query = sa.select(store.proposals).where(store.proposals.c.id == number)
     row = connection.execute(query).mappings().first()
     if row is None:

@@ -64,14 +64,14 @@ class Roster:
         *,
         session_seconds: float,
         second_person: bool = False,
-        entrusted: Callable[[str, str], bool] = lambda person, by: False,
+        is_entrusted: Callable[[str, str], bool] = lambda person, actor: False,
     ) -> None:
-        """`entrusted` says whether a person holds a part of data that is not `by`'s."""
+        """`is_entrusted` says whether a person holds a part of data that is not `actor`'s."""
         self._state = state
         self._key = key
         self._session_seconds = session_seconds
         self._second_person = second_person
-        self._entrusted = entrusted
+        self._is_entrusted = is_entrusted
         with state.writing() as connection:
             logins.adopt(connection)
 
@@ -85,25 +85,25 @@ class Roster:
                 return None
         return self.add("deniable", name, (Role.OWNER,), consent=AT_THE_SHELL)
 
-    def add(self, by: str, name: str, roles: Collection[str], *, consent: Consent | None = None) -> str:
+    def add(self, actor: str, name: str, roles: Collection[str], *, consent: Consent | None = None) -> str:
         """A new person; her one-time password, or the second half of it where two people give it."""
         text, password = _new_password(consent)
         with self._state.writing() as connection:
-            self._insert(connection, by, name, roles, password, consent)
+            self._insert(connection, actor, name, roles, password, consent)
         return text
 
     def invite(
-        self, by: str, name: str, roles: Collection[str], subject: str, *, consent: Consent | None = None
+        self, actor: str, name: str, roles: Collection[str], subject: str, *, consent: Consent | None = None
     ) -> None:
         """A new person who logs in by the OpenID provider alone."""
         with self._state.writing() as connection:
-            self._insert(connection, by, name, roles, None, consent)
-            self._link(connection, by, name, subject, consent)
+            self._insert(connection, actor, name, roles, None, consent)
+            self._link(connection, actor, name, subject, consent)
 
     def _insert(
         self,
         connection: sa.Connection,
-        by: str,
+        actor: str,
         name: str,
         roles: Collection[str],
         password: str | None,
@@ -117,49 +117,49 @@ class Roster:
         if _row(connection, name) is not None:
             raise InvalidParameter(f"There is a person {name!r} already. Nothing was changed.")
         role_text = _roles(roles)
-        self._check_consent(by, name, role_text, consent)
+        self._check_consent(actor, name, role_text, consent)
         row = {"name": name, "roles": role_text, "password": password, "one_time": password is not None}
-        row |= {"hands": logins.changed_hands(connection, None, "password", _alone(by, consent))}
-        seq = acts.record(connection, self._key, by, "add person", name, f"roles: {role_text}")
+        row |= {"hands": logins.changed_hands(connection, None, "password", _sole_actor(actor, consent))}
+        seq = acts.record(connection, self._key, actor, "add person", name, f"roles: {role_text}")
         connection.execute(
             store.people.insert().values(**row, disabled=False, created=time.time(), since=seq)
         )
 
-    def _check_consent(self, by: str, name: str, roles: str, consent: Consent | None) -> None:
+    def _check_consent(self, actor: str, name: str, roles: str, consent: Consent | None) -> None:
         """Nobody alone gives a login to an owner, or to who holds a part of another's data."""
         if consent is not None or not self._second_person:
             return
-        if Role.OWNER in roles.split() or self._entrusted(name, by):
+        if Role.OWNER in roles.split() or self._is_entrusted(name, actor):
             raise ConsentNeeded
 
-    def link(self, by: str, name: str, subject: str | None, *, consent: Consent | None = None) -> None:
+    def link(self, actor: str, name: str, subject: str | None, *, consent: Consent | None = None) -> None:
         """Let a person log in as whom the OpenID provider calls `subject`; None: no longer. Her sessions and
         tokens end, which somebody may have got by the link before."""
         with self._state.writing() as connection:
             row = self._need(connection, name)
             if subject is not None:
-                self._check_consent(by, name, row["roles"], consent)
+                self._check_consent(actor, name, row["roles"], consent)
             connection.execute(store.identities.delete().where(store.identities.c.person == name))
             _end_logins(connection, name)
             if subject is None:
-                seq = acts.record(connection, self._key, by, "unlink identity", name, "")
+                seq = acts.record(connection, self._key, actor, "unlink identity", name, "")
                 hands = logins.changed_hands(connection, row, "link", None)
                 _update(connection, name, hands=hands, since=seq)
             else:
-                self._link(connection, by, name, subject, consent)
+                self._link(connection, actor, name, subject, consent)
 
     def _link(
-        self, connection: sa.Connection, by: str, name: str, subject: str, consent: Consent | None
+        self, connection: sa.Connection, actor: str, name: str, subject: str, consent: Consent | None
     ) -> None:
         if not subject or len(subject) > 255 or not subject.isprintable():
             raise InvalidParameter(
                 "Expected a subject of 1 to 255 characters that can be seen. Nothing was changed."
             )
-        if _one(connection, store.identities, store.identities.c.subject == subject) is not None:
+        if _find_row(connection, store.identities, store.identities.c.subject == subject) is not None:
             raise InvalidParameter("This subject belongs to somebody already. Nothing was changed.")
         connection.execute(store.identities.insert().values(subject=subject, person=name))
-        seq = acts.record(connection, self._key, by, "link identity", name, subject)
-        hands = logins.changed_hands(connection, _row(connection, name), "link", _alone(by, consent))
+        seq = acts.record(connection, self._key, actor, "link identity", name, subject)
+        hands = logins.changed_hands(connection, _row(connection, name), "link", _sole_actor(actor, consent))
         _update(connection, name, hands=hands, since=seq)
 
     def people(self) -> list[Person]:
@@ -169,7 +169,7 @@ class Roster:
 
     def change(
         self,
-        by: str,
+        actor: str,
         name: str,
         *,
         roles: Collection[str] | None = None,
@@ -188,24 +188,24 @@ class Roster:
             new_roles = set(after["roles"].split()) - set(before["roles"].split())
             gains = bool(new_roles) or (before["disabled"] and not after["disabled"])
             if gains:
-                self._check_consent(by, name, after["roles"], consent)
-            seq = acts.record(connection, self._key, by, "change person", name, repr(changes))
+                self._check_consent(actor, name, after["roles"], consent)
+            seq = acts.record(connection, self._key, actor, "change person", name, repr(changes))
             if gains:
                 changes["since"] = seq
             if changes:
                 _update(connection, name, **changes)
             _keep_an_owner(connection)
 
-    def reset(self, by: str, name: str, *, consent: Consent | None = None) -> str:
+    def reset(self, actor: str, name: str, *, consent: Consent | None = None) -> str:
         """A new one-time password, or the second half of it where two people give it. Every session and token
         of hers ends, for good."""
         text, password = _new_password(consent)
         with self._state.writing() as connection:
             row = self._need(connection, name)
-            self._check_consent(by, name, row["roles"], consent)
+            self._check_consent(actor, name, row["roles"], consent)
             _end_logins(connection, name)
-            seq = acts.record(connection, self._key, by, "reset password", name, "")
-            hands = logins.changed_hands(connection, row, "password", _alone(by, consent))
+            seq = acts.record(connection, self._key, actor, "reset password", name, "")
+            hands = logins.changed_hands(connection, row, "password", _sole_actor(actor, consent))
             _update(connection, name, password=password, one_time=True, hands=hands, since=seq)
         return text
 
@@ -226,7 +226,7 @@ class Roster:
         with self._state.reading() as connection:
             row = _row(connection, name)
         if row is not None and row["one_time"]:
-            password = secrets.joined(password)
+            password = secrets.hide_first_half(password)
         good = secrets.password_matches(None if row is None else row["password"], password)
         if row is None or not good or row["disabled"]:
             raise NotLoggedIn(FAILED)
@@ -238,10 +238,10 @@ class Roster:
             self._begin(connection, secret, name, row["one_time"])
         return secret, _come_in(now, secret, must_change=row["one_time"])
 
-    def known(self, subject: str) -> tuple[str, Caller] | None:
+    def log_in_subject(self, subject: str) -> tuple[str, Caller] | None:
         """The secret of a new session for whom the OpenID provider has named; None if that is nobody here."""
         with self._state.writing() as connection:
-            identity = _one(connection, store.identities, store.identities.c.subject == subject)
+            identity = _find_row(connection, store.identities, store.identities.c.subject == subject)
             row = None
             if identity is not None:
                 row = _row(connection, identity["person"])
@@ -264,7 +264,7 @@ class Roster:
 
     def session(self, secret: str) -> Caller:
         with self._state.reading() as connection:
-            row = _one(connection, store.sessions, store.sessions.c.digest == secrets.digest(secret))
+            row = _find_row(connection, store.sessions, store.sessions.c.digest == secrets.digest(secret))
             person = None
             if row is not None:
                 person = _row(connection, row["person"])
@@ -272,24 +272,28 @@ class Roster:
             raise NotLoggedIn(EXPIRED)
         return _come_in(person, secret, must_change=row["must_change"])
 
-    def set_password(self, secret: str, old: str | None, new: str) -> str:
+    def set_password(self, secret: str, old_password: str | None, new_password: str) -> str:
         """A password of one's own, and a new session: all others end, with what may have
         been stolen of them. After a one-time password every token ends too: it was given for a new start."""
         caller = self.session(secret)
         with self._state.reading() as connection:
             row = _row(connection, caller.name)
-        if not caller.must_change and not secrets.password_matches(row and row["password"], old or ""):
+        if not caller.must_change and not secrets.password_matches(
+            row and row["password"], old_password or ""
+        ):
             raise Forbidden("Expected your present password as well. Nothing was changed.")
-        if caller.must_change and secrets.password_matches(row["password"], secrets.joined(new)):
+        if caller.must_change and secrets.password_matches(
+            row["password"], secrets.hide_first_half(new_password)
+        ):
             raise InvalidParameter(
                 "Expected a password other than the one-time password. Nothing was changed."
             )
-        new_hash = secrets.password_hash(new)
+        new_hash = secrets.password_hash(new_password)
         fresh = secrets.new_secret()
         with self._state.writing() as connection:
             now = _row(connection, caller.name)
             here = store.sessions.c.digest == secrets.digest(secret)
-            session = _one(connection, store.sessions, here)
+            session = _find_row(connection, store.sessions, here)
             if session is None or now["disabled"] or now["password"] != row["password"]:
                 raise NotLoggedIn(EXPIRED)  # somebody else was faster, or she was sent away meanwhile
             if caller.must_change:
@@ -312,14 +316,14 @@ class Roster:
         with self._state.reading() as connection:
             return {str(who): int(count) for who, count in connection.execute(query.group_by(table.c.person))}
 
-    def end_all(self, by: str, name: str) -> int:
+    def end_all(self, actor: str, name: str) -> int:
         """End every session of a person's."""
         with self._state.writing() as connection:
             self._need(connection, name)
             count = connection.execute(
                 store.sessions.delete().where(store.sessions.c.person == name)
             ).rowcount
-            acts.record(connection, self._key, by, "end sessions", name, f"{count}")
+            acts.record(connection, self._key, actor, "end sessions", name, f"{count}")
         return count
 
     # -------------------------------------------------------------------------------------------- tokens
@@ -339,8 +343,8 @@ class Roster:
             raise InvalidParameter(
                 "Expected a label of at most 100 characters that can be seen. Nothing was made."
             )
-        token = Token.new()
-        verifier = Verifier.of(token.text, secrets.salt_of(self._key, caller.name))
+        token = Token.make()
+        verifier = Verifier.derive(token.text, secrets.salt_of(self._key, caller.name))
         row = {"id": token.id, "person": caller.name, "label": label, "scope": " ".join(sorted(rights))}
         row |= {"digest": secrets.digest(token.text), "stored_key": verifier.stored_key.hex()}
         times = {"created": time.time(), "expires": time.time() + seconds}
@@ -376,13 +380,13 @@ class Roster:
 
     def token(self, text: str) -> Caller:
         """Who shows a token over HTTP."""
-        row = self._shown(secrets.token_id(text) or "")
+        row = self._find_token(secrets.token_id(text) or "")
         right = hmac.compare_digest(secrets.digest(text), "" if row is None else row["digest"])
         if row is None or not right:
             raise NotLoggedIn(EXPIRED)
         return _caller(row, row)
 
-    def _shown(self, token: str) -> Any:
+    def _find_token(self, token: str) -> Any:
         """A token together with its person."""
         with self._state.reading() as connection:
             return connection.execute(TOKEN, {"token": token}).mappings().first()
@@ -404,9 +408,9 @@ class Roster:
                 return _caller(row, owner), signature
         return None
 
-    def still(self, caller: Caller) -> Caller:
+    def refresh_caller(self, caller: Caller) -> Caller:
         """The same caller by her token as things stand now: a connection outlives revocations."""
-        row = self._shown(caller.token or "")
+        row = self._find_token(caller.token or "")
         if row is None or row["name"] != caller.name:
             raise NotLoggedIn(EXPIRED)
         return _caller(row, row)
@@ -418,19 +422,19 @@ class Roster:
         return row
 
 
-def _alone(by: str, consent: Consent | None) -> str | None:
+def _sole_actor(actor: str, consent: Consent | None) -> str | None:
     """Through whose hands alone a login goes."""
     if consent is None:
-        return by
+        return actor
     return None
 
 
 def _new_password(consent: Consent | None) -> tuple[str, str]:
     """A one-time password, or its second half, as it is shown; and what is stored of the whole."""
     text = secrets.new_secret()
-    if consent is None or consent.half is None:
+    if consent is None or consent.half_digest is None:
         return text, secrets.password_hash(text)
-    return text, secrets.password_hash(f"{consent.half}.{text}")
+    return text, secrets.password_hash(f"{consent.half_digest}.{text}")
 
 
 def _end_logins(connection: sa.Connection, name: str) -> None:
@@ -454,12 +458,12 @@ def _caller(token: Any, person: Any) -> Caller:
     return Caller(person["name"], _read_roles(person["roles"]), scope, token["id"])
 
 
-def _one(connection: sa.Connection, table: sa.Table, where: Any) -> Any:
-    return connection.execute(sa.select(table).where(where)).mappings().first()
+def _find_row(connection: sa.Connection, table: sa.Table, condition: Any) -> Any:
+    return connection.execute(sa.select(table).where(condition)).mappings().first()
 
 
 def _row(connection: sa.Connection, name: str) -> Any:
-    return _one(connection, store.people, store.people.c.name == name)
+    return _find_row(connection, store.people, store.people.c.name == name)
 
 
 def _read_roles(text: str) -> frozenset[Role]:

@@ -31,14 +31,14 @@ _NOBODY = _HASHER.hash(secrets.token_urlsafe(32))
 class HashQueue:
     """The few places where a password is hashed, and a short queue before them.
 
-    A hash of argon2 takes 64 MB and several cores for a moment, and anybody may ask for one. So `at_once` run
-    and `waiting` more wait; whoever comes then is refused at once, before any memory is taken.
+    A hash of argon2 takes 64 MB and several cores for a moment, and anybody may ask for one. So `parallel`
+    run and `waiting` more wait; whoever comes then is refused at once, before any memory is taken.
     """
 
-    def __init__(self, at_once: int, waiting: int) -> None:
-        self.at_once, self.waiting = at_once, waiting
-        self._room = threading.BoundedSemaphore(at_once + waiting)
-        self._places = threading.BoundedSemaphore(at_once)
+    def __init__(self, parallel: int, waiting: int) -> None:
+        self.parallel, self.waiting = parallel, waiting
+        self._room = threading.BoundedSemaphore(parallel + waiting)
+        self._places = threading.BoundedSemaphore(parallel)
 
     @contextmanager
     def place(self) -> Iterator[None]:
@@ -54,7 +54,7 @@ class HashQueue:
             self._room.release()
 
 
-HASHES = HashQueue(at_once=2, waiting=16)
+HASHES = HashQueue(parallel=2, waiting=16)
 
 
 def password_hash(password: str) -> str:
@@ -66,14 +66,14 @@ def password_hash(password: str) -> str:
         return _HASHER.hash(password)
 
 
-def password_matches(stored: str | None, password: str) -> bool:
+def password_matches(stored_hash: str | None, password: str) -> bool:
     """Takes the same work whether there is such a person or not."""
     try:
         with HASHES.place():
-            matches = _HASHER.verify(stored or _NOBODY, password[: LONGEST + 1])
+            matches = _HASHER.verify(stored_hash or _NOBODY, password[: LONGEST + 1])
     except (VerificationError, InvalidHashError):
         return False
-    return matches and stored is not None
+    return matches and stored_hash is not None
 
 
 def digest(text: str) -> str:
@@ -84,7 +84,7 @@ def new_secret() -> str:
     return secrets.token_urlsafe(32)
 
 
-def joined(password: str) -> str:
+def hide_first_half(password: str) -> str:
     """A one-time password as it is stored: of one that two people gave, `first.second`, the first half is
     known by its digest alone. Neither of them has the whole."""
     first, dot, second = password.partition(".")
@@ -101,7 +101,7 @@ class Token:
     text: str
 
     @classmethod
-    def new(cls) -> Token:
+    def make(cls) -> Token:
         name = secrets.token_hex(6)
         return cls(name, f"dnb_{name}_{new_secret()}")
 
@@ -122,7 +122,7 @@ class Verifier:
     server_key: bytes
 
     @classmethod
-    def of(cls, secret: str, salt: bytes) -> Verifier:
+    def derive(cls, secret: str, salt: bytes) -> Verifier:
         password_key = hashlib.pbkdf2_hmac("sha256", secret.encode(), salt, ROUNDS)
         client = hmac.digest(password_key, b"Client Key", "sha256")
         return cls(hashlib.sha256(client).digest(), hmac.digest(password_key, b"Server Key", "sha256"))

@@ -226,18 +226,18 @@ class Lost:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def times(self, asked: str) -> int:
+    def times(self, key: str) -> int:
         with self._state.reading() as connection:
-            row = connection.execute(TIMES, {"wanted": asked}).first()
+            row = connection.execute(TIMES, {"wanted": key}).first()
         if row is None:
             return 0
         return int(row[0])
 
-    def add(self, asked: str) -> None:
+    def add(self, key: str) -> None:
         with self._state.writing() as connection:
-            here = lost.c.asked == asked
+            here = lost.c.asked == key
             if connection.execute(lost.update().where(here).values(times=lost.c.times + 1)).rowcount == 0:
-                connection.execute(lost.insert().values(asked=asked, times=1))
+                connection.execute(lost.insert().values(asked=key, times=1))
 
 
 def _add_columns(connection: sa.Connection) -> None:

@@ -15,6 +15,7 @@ What is counted, and why nobody is locked out by a stranger:
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -41,9 +42,10 @@ CHARACTERS = 1000
 Key = tuple[str, str]
 
 
-class Window:
-    """What was counted of late: how many at which moment, oldest first. A long text counts for many, but takes
-    one place, since what is over is forgotten inside the event loop."""
+class RecentCounts:
+    """What was counted of late: how many at which moment, oldest first.
+
+    A long text counts for many but takes one place, since old ones are forgotten inside the event loop."""
 
     def __init__(self) -> None:
         self.counts: OrderedDict[float, int] = OrderedDict()
@@ -58,14 +60,16 @@ class Window:
         self.total += weight
 
     def give_back(self, moment: float, weight: int) -> None:
-        counted = self.counts.get(moment, 0)
-        if counted > weight:
-            self.counts[moment] = counted - weight
+        before = self.counts.get(moment, 0)
+        if before > weight:
+            self.counts[moment] = before - weight
         else:
             self.counts.pop(moment, None)
-        self.total -= min(weight, counted)
+        self.total -= min(weight, before)
 
     def count_since(self, oldest: float) -> int:
+        if next(iter(self.counts), math.inf) > oldest:
+            return self.total
         return sum(weight for moment, weight in self.counts.items() if moment > oldest)
 
 
@@ -78,44 +82,46 @@ class Throttle:
 
     def __init__(self, rates: Rates) -> None:
         self._turn = threading.Lock()
-        self._windows: dict[Key, Window] = {}
+        self._windows: dict[Key, RecentCounts] = {}
         self._sites: dict[str, dict[str, float]] = {}
-        self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._logins: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._running: Counter[str] = Counter()
-        self._swept = -SWEEP_SECONDS
+        self._sweep_time = -SWEEP_SECONDS
         try:
             self._limits = {name: parse_many(getattr(rates, name)) for name in rates.__dataclass_fields__}
-            self._longest = {name: _longest(limits) for name, limits in self._limits.items()}
+            self._longest = {
+                name: max(limit.get_expiry() for limit in limits) for name, limits in self._limits.items()
+            }
         except ValueError:
             raise InvalidParameter('Expected rates like "10/minute". Nothing was started.') from None
 
-    def hit(self, kind: str, who: str) -> None:
+    def hit(self, kind: str, party: str) -> None:
         """Count one, or raise where there were too many."""
-        self._count(kind, who, 1)
+        self._count(kind, party, 1)
 
     @contextmanager
-    def failures(self, kind: str, who: str, weight: int = 1) -> Iterator[None]:
+    def failures(self, kind: str, party: str, weight: int = 1) -> Iterator[None]:
         """Count what fails inside. It is counted before, so that many at once are too many, and given back if
         it goes well."""
-        moment, weight = self._count(kind, who, weight)
+        moment, weight = self._count(kind, party, weight)
         yield
-        self._give_back((kind, who), moment, weight)
+        self._give_back((kind, party), moment, weight)
 
     @contextmanager
-    def guesses(self, who: str) -> Iterator[None]:
+    def guesses(self, party: str) -> Iterator[None]:
         """Count guesses at a password that fail. One that was not looked at, since too many wait, is none."""
-        moment, weight = self._count("login_person", who, 1)
+        moment, weight = self._count("login_person", party, 1)
         try:
             yield
         except TooMany:
-            self._give_back(("login_person", who), moment, weight)
+            self._give_back(("login_person", party), moment, weight)
             raise
-        self._give_back(("login_person", who), moment, weight)
+        self._give_back(("login_person", party), moment, weight)
 
     @contextmanager
-    def text(self, who: str, length: int) -> Iterator[None]:
+    def text(self, party: str, length: int) -> Iterator[None]:
         """Count a text of so many characters, if it is refused."""
-        with self.failures("refusals", who, 1 + length // CHARACTERS):
+        with self.failures("refusals", party, 1 + length // CHARACTERS):
             yield
 
     @contextmanager
@@ -140,18 +146,21 @@ class Throttle:
 
     # -------------------------------------------------------------------------------------------- counts
 
-    def _count(self, kind: str, who: str, weight: int) -> tuple[float, int]:
+    def _count(self, kind: str, party: str, weight: int) -> tuple[float, int]:
         """When it was counted, and for how many."""
         limits, now = self._limits[kind], time.monotonic()
         weight = min(weight, *(limit.amount for limit in limits))
         with self._turn:
-            if now > self._swept + SWEEP_SECONDS and max(len(self._windows), len(self._sites)) > MOST_KEYS:
+            if (
+                now > self._sweep_time + SWEEP_SECONDS
+                and max(len(self._windows), len(self._sites)) > MOST_KEYS
+            ):
                 self._sweep(now)
-            window = self._windows.setdefault((kind, who), Window())
+            window = self._windows.setdefault((kind, party), RecentCounts())
             window.forget(now - self._longest[kind])
             for limit in limits:
-                if _recent(window, limit, limits, now) + weight > limit.amount:
-                    raise _too_many(limit)
+                if window.count_since(now - limit.get_expiry()) + weight > limit.amount:
+                    raise _refusal(limit)
             window.add(now, weight)
         return now, weight
 
@@ -160,12 +169,12 @@ class Throttle:
             if key in self._windows:
                 self._windows[key].give_back(moment, weight)
 
-    def _sweep(self, now: float) -> None:
-        self._swept = now
+    def _sweep(self, moment: float) -> None:
+        self._sweep_time = moment
         for (kind, _), window in self._windows.items():
-            window.forget(now - self._longest[kind])
+            window.forget(moment - self._longest[kind])
         self._windows = {key: window for key, window in self._windows.items() if window.total}
-        oldest = now - SITE_SECONDS
+        oldest = moment - SITE_SECONDS
         self._sites = {name: sites for name, sites in self._sites.items() if max(sites.values()) > oldest}
 
     # -------------------------------------------------------------------------------------------- logins
@@ -193,7 +202,7 @@ class Throttle:
         with self._turn:
             sites = self._sites.get(person, {})
             crowd = sum(1 for moment in sites.values() if moment > oldest)
-            if crowd >= MOST_SITES and (person, host) not in self._known:
+            if crowd >= MOST_SITES and (person, host) not in self._logins:
                 raise TooMany(
                     f"Logins by this name failed from {MOST_SITES} networks within an hour, so a new address "
                     "has to wait. Nothing was done. Log in from where you have logged in before, use a "
@@ -212,23 +221,13 @@ class Throttle:
     def _remember(self, person: str, host: str) -> None:
         """The login has gone well: its address is known from now on."""
         with self._turn:
-            self._known.pop((person, host), None)
-            self._known[person, host] = None
-            if len(self._known) > MOST_KEYS:
-                self._known.popitem(last=False)
+            self._logins.pop((person, host), None)
+            self._logins[person, host] = None
+            if len(self._logins) > MOST_KEYS:
+                self._logins.popitem(last=False)
 
 
-def _recent(window: Window, limit: RateLimitItem, limits: list[RateLimitItem], now: float) -> int:
-    if len(limits) == 1:
-        return window.total  # what is older has been taken away
-    return window.count_since(now - limit.get_expiry())
-
-
-def _longest(limits: list[RateLimitItem]) -> int:
-    return max(limit.get_expiry() for limit in limits)
-
-
-def _too_many(limit: RateLimitItem) -> TooMany:
+def _refusal(limit: RateLimitItem) -> TooMany:
     return TooMany(
         f"More than {limit} of this kind. Nothing was done and nothing was charged. Wait, and ask again."
     )

@@ -79,10 +79,10 @@ class TrustedProxies:
             address.version == network.version and address in network for network in self._networks
         )
 
-    def client(self, peer: str, forwarded: str) -> str:
-        """The address of the client of a connection from `peer`, which says that it has `forwarded`."""
+    def client(self, peer: str, header: str) -> str:
+        """The address of the client of a connection from `peer`, which says that it has `header`."""
         nearest = peer
-        for text in reversed(forwarded.rsplit(",", MOST_FORWARDED)):
+        for text in reversed(header.rsplit(",", MOST_FORWARDED)):
             if not self.trusts(nearest):
                 break
             address = read_address(text)

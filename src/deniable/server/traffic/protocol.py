@@ -46,14 +46,14 @@ class BoundedParser(h11.Connection):
 class BoundedHttp(H11Protocol):
     """One connection, which is in the waiting room whenever it has no request under way."""
 
-    def __init__(self, room: WaitingRoom, proxies: TrustedProxies, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, room: WaitingRoom, proxies: TrustedProxies, **options: Any) -> None:
+        super().__init__(**options)
         self.conn = BoundedParser(h11.SERVER, MOST_HEAD)
         self._room = room
         self._proxies = proxies
         self._address: str | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._unread: asyncio.TimerHandle | None = None
+        self._read_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -70,22 +70,22 @@ class BoundedHttp(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._serve()
-        if self._unread is not None:
-            self._unread.cancel()
+        if self._read_timer is not None:
+            self._read_timer.cancel()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         super().pause_writing()
         self._watch()
 
-    def _watch(self, before: int | None = None) -> None:
+    def _watch(self, last_size: int | None = None) -> None:
         """End the connection if nothing of its answer was read since the last look."""
         left = self.transport.get_write_buffer_size()
-        self._unread = None
-        if left and before is not None and left >= before:
+        self._read_timer = None
+        if left and last_size is not None and left >= last_size:
             self.transport.abort()
         elif left:
-            self._unread = self.loop.call_later(READ_SECONDS, self._watch, left)
+            self._read_timer = self.loop.call_later(READ_SECONDS, self._watch, left)
 
     def _look(self) -> None:
         """Wait while there is no request, and no longer than that."""
@@ -96,7 +96,7 @@ class BoundedHttp(H11Protocol):
 
     def _wait(self) -> None:
         self._room.enter(self.transport, self._address)
-        self._timer = self.loop.call_later(HEAD_SECONDS, self._late)
+        self._timer = self.loop.call_later(HEAD_SECONDS, self._time_out)
 
     def _serve(self) -> None:
         self._room.leave(self.transport)
@@ -104,12 +104,12 @@ class BoundedHttp(H11Protocol):
             self._timer.cancel()
             self._timer = None
 
-    def _late(self) -> None:
+    def _time_out(self) -> None:
         self._timer = None
         if self.transport.get_write_buffer_size():  # the answer is still on its way
-            if self._unread is None:
+            if self._read_timer is None:
                 self._watch()
-            self._timer = self.loop.call_later(HEAD_SECONDS, self._late)
+            self._timer = self.loop.call_later(HEAD_SECONDS, self._time_out)
         else:
             self._room.leave(self.transport)
             self.transport.close()

@@ -38,7 +38,7 @@ def working_for(owner: str) -> Iterator[None]:
 class SeatRow:
     """The seats of one owner: those that are taken, and who waits for one."""
 
-    taken: int = 0
+    count: int = 0
     waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
 
 
@@ -46,7 +46,7 @@ class Seats:
     """Threads by owner. Used in one event loop."""
 
     def __init__(self, threads: int) -> None:
-        self.each = max(threads // SHARE, 1)
+        self.share = max(threads // SHARE, 1)
         self._rows: dict[str, SeatRow] = {}
         self._requests: dict[str, int] = {}
 
@@ -71,8 +71,8 @@ class Seats:
     async def take(self, owner: str) -> None:
         """Take a seat of the owner's, when one is free. What has begun is never refused here."""
         row = self._rows.setdefault(owner, SeatRow())
-        if row.taken < self.each:
-            row.taken += 1
+        if row.count < self.share:
+            row.count += 1
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         row.waiting.append(turn)
@@ -91,6 +91,6 @@ class Seats:
             if not turn.done():
                 turn.set_result(None)
                 return
-        row.taken -= 1
-        if not row.taken:
+        row.count -= 1
+        if not row.count:
             del self._rows[owner]

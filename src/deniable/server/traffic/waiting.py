@@ -20,8 +20,8 @@ TOTAL = 400
 class WaitingRoom:
     """Connections that wait, in the order in which they came. Used in one event loop."""
 
-    def __init__(self, each: int = EACH, total: int = TOTAL) -> None:
-        self._each, self._total = each, total
+    def __init__(self, per_address: int = EACH, total: int = TOTAL) -> None:
+        self._per_address, self._total = per_address, total
         self._places: OrderedDict[asyncio.BaseTransport, str] = OrderedDict()
         self._rows: dict[str, OrderedDict[asyncio.BaseTransport, None]] = {}
 
@@ -39,7 +39,7 @@ class WaitingRoom:
         if address is not None:
             row = self._rows.setdefault(address, OrderedDict())
             row[transport] = None
-            if len(row) > self._each:
+            if len(row) > self._per_address:
                 self._end(next(iter(row)))
         if len(self._places) > self._total:
             self._end(next(iter(self._places)))

@@ -34,10 +34,10 @@ ROOMS = {"pg_catalog": "cat_", "information_schema": "info_"}
 """How the names of tables begin that are in these schemas."""
 
 
-def _allows(privilege: str, last: str, before: str) -> str:
+def _allows(privilege: str, last: str, previous: str) -> str:
     """Whether a list of privileges, the last argument however many there are, names the one that people have.
     Nobody may grant it on."""
-    end, other = (f"CAST({name} AS VARCHAR)" for name in (last, before))
+    end, other = (f"CAST({name} AS VARCHAR)" for name in (last, previous))
     wish = f"CASE WHEN {end} = '' THEN {other} ELSE {end} END"
     return f"list_contains(string_split(regexp_replace(upper({wish}), '\\s+', '', 'g'), ','), '{privilege}')"
 
@@ -219,13 +219,13 @@ class Catalogs:
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
-        self._known: dict[str, tuple[Schema, Catalog]] = {}
+        self._catalogs: dict[str, tuple[Schema, Catalog]] = {}
 
-    def of(self, schema: Schema, data: str) -> Catalog:
+    def get(self, schema: Schema, data: str) -> Catalog:
         with self._turn:
-            entry = self._known.get(data)
+            entry = self._catalogs.get(data)
             if entry is None or entry[0] != schema:
-                entry = self._known[data] = (schema, Catalog(schema, data))
+                entry = self._catalogs[data] = (schema, Catalog(schema, data))
             return entry[1]
 
 
@@ -259,10 +259,10 @@ class Catalog:
         self._tables: dict[str, pa.Table] = {}
 
     def run(
-        self, tree: exp.Expr, who: Identity, look_up: LookUp = look_up_here
+        self, tree: exp.Expr, identity: Identity, look_up: LookUp = look_up_here
     ) -> tuple[list[ColumnDescription], list[tuple[Any, ...]]]:
         """What the catalog says. Its errors may be told: there is no data behind it."""
-        query = self.rewritten(tree, who)
+        query = self.rewritten(tree, identity)
         macros = {str(node.this) for node in query.find_all(exp.Anonymous)} & MACRO_TEXTS.keys()
         tables = {node.name for node in query.find_all(exp.Table)} & self._names()
         if any("cat_pg_class" in MACRO_TEXTS[name] for name in macros):
@@ -292,7 +292,7 @@ class Catalog:
             kinds = self._kinds[schema][table]
             self._tables[name] = pa.table(
                 {
-                    column: pa.array([_stored(row.get(column), kind) for row in lines], KINDS[kind])
+                    column: pa.array([_store_value(row.get(column), kind) for row in lines], KINDS[kind])
                     for column, kind in kinds.items()
                 }
             )
@@ -300,25 +300,25 @@ class Catalog:
 
     # -------------------------------------------------------------------------------------------- rewriting
 
-    def rewritten(self, tree: exp.Expr, who: Identity) -> exp.Expr:
+    def rewritten(self, tree: exp.Expr, identity: Identity) -> exp.Expr:
         """The same question to this engine. Every node is looked at: one that is not known is refused by
         name."""
         if not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery | exp.Values):
             raise InvalidQuery("The catalog answers SELECT only. Nothing was charged.")
         cte_names = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
-        root = _named(tree.copy())
+        root = _name_columns(tree.copy())
         for node in reversed(
             list(root.walk())
         ):  # from the leaves up, so that no part of what is replaced goes unseen
-            replacement = self._node(node, who, cte_names)
+            replacement = self._node(node, identity, cte_names)
             if replacement is not node:
                 node.replace(replacement)
         return root
 
-    def _node(self, node: exp.Expr, who: Identity, named: set[str]) -> exp.Expr:
+    def _node(self, node: exp.Expr, identity: Identity, cte_names: set[str]) -> exp.Expr:
         match node:
             case exp.Table():
-                return self._table(node, named)
+                return self._table(node, cte_names)
             case exp.Dot() | exp.Column():
                 return _without_room(node)
             case exp.EQ() | exp.NEQ():
@@ -333,20 +333,20 @@ class Catalog:
             case exp.ExplodingGenerateSeries() | exp.GenerateSeries():
                 return _series(node)
             case exp.Anonymous():
-                return _called(node, who)
+                return _rewrite_call(node, identity)
             case _ if type(node) in OF_SESSION:
-                return _function(OF_SESSION[type(node)], node, who)
+                return _function(OF_SESSION[type(node)], node, identity)
             case exp.Func() if not isinstance(node, PLAIN):
-                return _function(node.sql_name().lower(), node, who)
+                return _function(node.sql_name().lower(), node, identity)
             case _ if isinstance(node, REFUSED):
-                raise _unknown(type(node).__name__.upper())
+                raise _name_error(type(node).__name__.upper())
         return node
 
-    def _table(self, node: exp.Table, named: set[str]) -> exp.Expr:
+    def _table(self, node: exp.Table, cte_names: set[str]) -> exp.Expr:
         if isinstance(node.this, exp.Func):
-            return _listed(node)
+            return _rewrite_list(node)
         name, schema = node.name.lower(), node.db.lower()
-        if not schema and name in named:
+        if not schema and name in cte_names:
             return node
         if schema not in ROOMS and schema:
             raise _mixture(node)
@@ -412,11 +412,11 @@ def _comparison(node: exp.Expr) -> exp.Expr:
     return node
 
 
-def _called(node: exp.Anonymous, who: Identity) -> exp.Expr:
+def _rewrite_call(node: exp.Anonymous, identity: Identity) -> exp.Expr:
     name = node.name.lower()
     if isinstance(node.parent, exp.NEQ | exp.Table) and name in ("all", "pg_get_keywords"):
         return node  # the comparison, or the table, is rewritten as a whole
-    return _function(name, node, who)
+    return _function(name, node, identity)
 
 
 def _ordinary_cast(node: exp.Cast, kind: str) -> exp.Expr:
@@ -434,7 +434,7 @@ def _is_function_column(node: exp.Expr) -> bool:
     return isinstance(node, exp.Column) and node.name.lower() in FUNCTIONS
 
 
-def _named(tree: exp.Expr) -> exp.Expr:
+def _name_columns(tree: exp.Expr) -> exp.Expr:
     """Columns are called as PostgreSQL calls them: a function's result after the function."""
     for select in tree.find_all(exp.Select):
         for node in select.expressions:
@@ -451,17 +451,17 @@ def _named(tree: exp.Expr) -> exp.Expr:
     return tree
 
 
-def _function(name: str, node: exp.Expr, who: Identity) -> exp.Expr:
+def _function(name: str, node: exp.Expr, identity: Identity) -> exp.Expr:
     name = name.removeprefix("pg_catalog.")
     constants = {
         "version": f"PostgreSQL {VERSION} (Deniable)",
         "current_schema": "public",
-        "current_catalog": who.data,
-        "current_database": who.data,
-        "current_role": who.person,
-        "current_user": who.person,
-        "session_user": who.person,
-        "user": who.person,
+        "current_catalog": identity.data,
+        "current_database": identity.data,
+        "current_role": identity.person,
+        "current_user": identity.person,
+        "session_user": identity.person,
+        "user": identity.person,
     }
     if name in constants:
         return exp.Literal.string(constants[name])
@@ -472,7 +472,7 @@ def _function(name: str, node: exp.Expr, who: Identity) -> exp.Expr:
     if name in SAME:
         return exp.Anonymous(this=name, expressions=list(node.expressions))
     if name not in MACROS or name.startswith("deniable"):
-        raise _unknown(name)
+        raise _name_error(name)
     return exp.Anonymous(
         this=f"pgx_{name}", expressions=list(node.expressions) or list(node.iter_expressions())
     )
@@ -484,7 +484,7 @@ def _texts(literal: str) -> exp.Expr:
     return exp.Array(expressions=[exp.Literal.string(word.strip()) for word in words])
 
 
-def _listed(node: exp.Table) -> exp.Expr:
+def _rewrite_list(node: exp.Table) -> exp.Expr:
     """A function in FROM that makes rows of a list: unnest, or a series. Of keywords, one stands for all."""
     function = node.this
     if isinstance(function, exp.Anonymous) and function.name.lower() == "pg_get_keywords":
@@ -494,7 +494,7 @@ def _listed(node: exp.Table) -> exp.Expr:
             this="unnest", expressions=[(function.this or function.expressions[0]).copy()]
         )
     elif not (isinstance(function, exp.Anonymous) and function.name == "unnest"):
-        raise _unknown(function.sql_name())
+        raise _name_error(function.sql_name())
     alias = node.alias or "unnest"
     column = alias
     if node.args.get("alias") and node.args["alias"].columns:
@@ -523,11 +523,11 @@ def _operator(node: exp.Operator) -> exp.Expr:
         "!~": exp.Not(this=exp.RegexpLike(this=left.copy(), expression=right.copy())),
     }
     if sign not in operators:
-        raise _unknown(f"OPERATOR({sign})")
+        raise _name_error(f"OPERATOR({sign})")
     return operators[sign]
 
 
-def _unknown(name: str) -> InvalidQuery:
+def _name_error(name: str) -> InvalidQuery:
     return InvalidQuery(f"The catalog has no {name[:60]} here. Nothing was charged.")
 
 
@@ -549,7 +549,7 @@ def _columns() -> dict[str, dict[str, dict[str, str]]]:
     return schemas
 
 
-def _stored(value: Any, kind: str) -> Any:
+def _store_value(value: Any, kind: str) -> Any:
     if kind == "VARCHAR" and value is not None and not isinstance(value, str):
         return str(value).lower()
     return value

@@ -37,7 +37,7 @@ SETTINGS = {"max_index_keys": "32", "max_identifier_length": "63", "server_versi
 
 
 def rows(schema: Schema, data: str) -> dict[tuple[str, str], list[Row]]:
-    """By schema and name of the catalog's table."""
+    """Rows by schema and name of the catalog's table."""
     rooms = {"pg_catalog": _pg_catalog(schema, data), "information_schema": _information(schema, data)}
     return {(room, name): lines for room, tables in rooms.items() for name, lines in tables.items()}
 
@@ -100,9 +100,9 @@ def _database(name: str) -> Row:
     }
 
 
-def _role(**own: Any) -> Row:
+def _role(**columns: Any) -> Row:
     no = ("rolsuper", "rolcreaterole", "rolcreatedb", "rolreplication", "rolbypassrls")
-    return {"oid": ROLE, "rolinherit": True, "rolconnlimit": -1, **dict.fromkeys(no, False), **own}
+    return {"oid": ROLE, "rolinherit": True, "rolconnlimit": -1, **dict.fromkeys(no, False), **columns}
 
 
 def _type(oid: int, name: str, _: str, length: int, category: str, __: str) -> Row:

@@ -17,7 +17,7 @@ from sqlglot import expressions as exp
 from deniable.errors import DeniableError, InvalidQuery, NotFound, NotLoggedIn, ProtocolError
 from deniable.server.asking import Pending
 from deniable.server.http.door import Door
-from deniable.server.http.guard import where
+from deniable.server.http.guard import locate_error
 from deniable.server.traffic.addresses import host_of
 from deniable.server.traffic.seats import working_for
 from deniable.server.traffic.steps import on_loop
@@ -67,14 +67,14 @@ class Portal:
     formats: list[int]
     result: WireResult | None = None
     columns: list[ColumnDescription] | None = None
-    sent: int = 0
+    position: int = 0
 
 
 @dataclass
 class Names:
     """What a client has named."""
 
-    prepared: dict[str, Prepared] = field(default_factory=dict)
+    statements: dict[str, Prepared] = field(default_factory=dict)
     portals: dict[str, Portal] = field(default_factory=dict)
 
 
@@ -100,12 +100,12 @@ class Connection:
         self._writer = writer
         self._names = Names()
         self._skipping = False
-        self._out: list[bytes] = []
+        self._buffer: list[bytes] = []
         self._owner = ""
         self._conversation: WireConversation | None = None
         self._key = (secrets.randbits(31), secrets.randbits(31))
 
-    async def log_in(self, given: dict[str, str]) -> str | None:
+    async def log_in(self, startup: dict[str, str]) -> str | None:
         """Log in. The person, or None where that was refused. The client hears that it is in by `serve`."""
         peer = self._writer.get_extra_info("peername")
         address = str(peer[0]) if peer else ""
@@ -114,7 +114,7 @@ class Connection:
                 working_for(f"address {host_of(address)}"),
                 self._service.throttle.token_login(address),
             ):
-                return await self._login(given)
+                return await self._login(startup)
         except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
             raise
         except Exception as error:  # the client is told one sentence, and a bug is told to nobody
@@ -132,30 +132,30 @@ class Connection:
         return await self._door.run(act, *args)
 
     def _send(self, part: bytes) -> None:
-        self._out.append(part)
+        self._buffer.append(part)
 
     async def _flush(self) -> None:
         """Send what there is. A client that does not read it is given up."""
-        self._writer.write(b"".join(self._out))
-        self._out.clear()
+        self._writer.write(b"".join(self._buffer))
+        self._buffer.clear()
         async with asyncio.timeout(MESSAGE_SECONDS):
             await self._writer.drain()
 
     async def refuse(self, error: BaseException) -> None:
         if not isinstance(error, DeniableError):
-            log.error("%s", where(error))
-        state, sentence = states.told(error)
+            log.error("%s", locate_error(error))
+        state, sentence = states.describe_error(error)
         if isinstance(error, NotLoggedIn):
             state = "28P01"
         # What was about to be sent belongs to a login that did not happen.
-        self._out.clear()
+        self._buffer.clear()
         self._send(report(b"E", "FATAL", state, sentence))
         await self._flush()
 
     # -------------------------------------------------------------------------------------------- login
 
-    async def _login(self, given: dict[str, str]) -> str:
-        person = given.get("user", "")
+    async def _login(self, startup: dict[str, str]) -> str:
+        person = startup.get("user", "")
         exchange = ScramExchange(self._service.roster, person)
         self._send(authentication(10, text(MECHANISM) + b"\0"))
         first = MessageReader(await self._password())
@@ -172,19 +172,19 @@ class Connection:
                 f'password authentication failed for user "{person[:60]}": expected a token of yours.'
             )
         caller, signature = outcome
-        options = _options(given)
+        options = _options(startup)
         try:
             self._conversation = await self._in_thread(
                 WireConversation,
                 self._service,
                 self._catalogs,
                 caller,
-                given.get("database") or person,
+                startup.get("database") or person,
                 options,
             )
         # A data set that was not granted and one that does not exist are told in the same words.
         except NotFound:
-            name = (given.get("database") or person)[:60]
+            name = (startup.get("database") or person)[:60]
             raise NotFound(
                 f'database "{name}" does not exist: name a data set that was granted to you.'
             ) from None
@@ -203,10 +203,10 @@ class Connection:
             raise ProtocolError("Expected an answer to the login.")
         return body
 
-    async def _message(self, most: int = MOST_BYTES) -> tuple[bytes, bytes]:
+    async def _message(self, limit: int = MOST_BYTES) -> tuple[bytes, bytes]:
         kind, size = struct.unpack("!ci", await self._reader.readexactly(5))
-        if not 4 <= size <= most:
-            raise ProtocolError(f"Expected a message of at most {most:,} bytes.")
+        if not 4 <= size <= limit:
+            raise ProtocolError(f"Expected a message of at most {limit:,} bytes.")
         async with asyncio.timeout(MESSAGE_SECONDS):
             return kind, await self._reader.readexactly(size - 4)
 
@@ -238,7 +238,7 @@ class Connection:
         return True
 
     async def _handle_all(self, messages: list[tuple[bytes, bytes]]) -> None:
-        """In threads."""
+        """Handle messages in threads."""
         for kind, body in messages:
             await self._handle(kind, body)
 
@@ -262,8 +262,8 @@ class Connection:
 
     def _fail(self, error: Exception) -> None:
         if not isinstance(error, DeniableError):
-            log.error("%s", where(error))
-        state, sentence = states.told(error)
+            log.error("%s", locate_error(error))
+        state, sentence = states.describe_error(error)
         self._send(report(b"E", "ERROR", state, sentence))
         if self._talk.status == b"T":
             self._talk.status = b"E"
@@ -326,13 +326,13 @@ class Connection:
         questions: list[Asked] = []
 
         def make() -> Pending:
-            questions.append(talk.asked(statement, bound))
+            questions.append(talk.prepare_query(statement, bound))
             self._door.stops.watch(key, questions[0].asking.cancel)
             return questions[0].asking
 
         try:
             return await on_loop(
-                lambda: self._door.askings.answer(make, lambda answer: talk.told(questions[0], answer))
+                lambda: self._door.askings.answer(make, lambda answer: talk.to_result(questions[0], answer))
             )
         finally:
             self._door.stops.forget(key)
@@ -346,28 +346,28 @@ class Connection:
         if len(parts) != 1:
             raise InvalidQuery("cannot insert multiple commands into a prepared statement")
         # A client that never closes what it names would fill the memory of the server.
-        if len(self._names.prepared) >= MOST_NAMES:
+        if len(self._names.statements) >= MOST_NAMES:
             raise InvalidQuery(
                 f"There are {MOST_NAMES} prepared statements already. Nothing was charged. Close some."
             )
-        self._names.prepared[name] = Prepared(parts[0], self._types(parts[0], oids))
+        self._names.statements[name] = Prepared(parts[0], self._types(parts[0], oids))
         self._send(message(b"1"))
 
     def _types(self, statement: WireStatement, oids: list[int]) -> list[int]:
         """Where a client leaves a type open, that of the column beside the parameter."""
         tree = None
         if statement.query:
-            tree = trees.parsed(statement.query, "postgres")
+            tree = trees.parse_statement(statement.query, "postgres")
         if tree is None:
             return [oid or values.TEXT for oid in oids]
         most = max([len(oids), *trees.places(tree)])
         all_oids = oids + [0] * (most - len(oids))
-        beside = trees.beside(tree, self._talk.kinds())
+        beside = trees.infer_types(tree, self._talk.kinds())
         return [oid or beside.get(i, values.TEXT) for i, oid in enumerate(all_oids, 1)]
 
     def _bind(self, reader: MessageReader) -> None:
         name, source = reader.string(), reader.string()
-        template = self._prepared(source)
+        template = self._find_statement(source)
         codes = reader.numbers(f"{reader.count()}h")
         raw = [reader.value() for _ in range(reader.count())]
         formats = list(reader.numbers(f"{reader.count()}h"))
@@ -382,7 +382,7 @@ class Connection:
 
     async def _describe(self, kind: bytes, name: str) -> None:
         if kind == b"S":
-            template = self._prepared(name)
+            template = self._find_statement(name)
             count = len(template.oids)
             self._send(message(b"t", struct.pack(f"!h{count}i", count, *template.oids)))
             # Columns follow from types alone, so a statement is described before its values are known.
@@ -400,7 +400,7 @@ class Connection:
         else:
             self._send(row_description(columns, _spread(formats, len(columns))))
 
-    async def _execute(self, name: str, most: int) -> None:
+    async def _execute(self, name: str, limit: int) -> None:
         portal = self._portal(name)
         # Executed again, a portal goes on with the rows it has: a cursor in steps is one charge.
         if portal.result is None:
@@ -414,11 +414,11 @@ class Connection:
             self._complete(result.tag)
             return
         end = len(result.rows)
-        if most > 0:
-            end = min(portal.sent + most, end)
-        part = result.rows[portal.sent : end]
+        if limit > 0:
+            end = min(portal.position + limit, end)
+        part = result.rows[portal.position : end]
         self._rows(result.columns, part, _spread(portal.formats, len(result.columns)))
-        portal.sent = end
+        portal.position = end
         if end < len(result.rows):
             self._send(message(b"s"))
         else:
@@ -429,15 +429,15 @@ class Connection:
 
     def _close(self, kind: bytes, name: str) -> None:
         if kind == b"S":
-            self._names.prepared.pop(name, None)
+            self._names.statements.pop(name, None)
         else:
             self._names.portals.pop(name, None)
         self._send(message(b"3"))
 
-    def _prepared(self, name: str) -> Prepared:
-        if name not in self._names.prepared:
+    def _find_statement(self, name: str) -> Prepared:
+        if name not in self._names.statements:
             raise ProtocolError("There is no prepared statement of this name.")
-        return self._names.prepared[name]
+        return self._names.statements[name]
 
     def _portal(self, name: str) -> Portal:
         if name not in self._names.portals:
@@ -455,14 +455,14 @@ class Connection:
     ) -> None:
         for row in rows:
             cells = (
-                values.encoded(value, column.oid, bool(code))
+                values.encode(value, column.oid, bool(code))
                 for value, column, code in zip(row, columns, formats, strict=True)
             )
             self._send(message(b"D", struct.pack("!h", len(row)) + b"".join(cells)))
 
     def _copy(self, statement: WireStatement, result: WireResult) -> None:
         self._notify(result)
-        for part in copies.copied(result.columns or [], result.rows, copy_form(statement)):
+        for part in copies.copy_rows(result.columns or [], result.rows, copy_form(statement)):
             self._send(part)
 
 
@@ -475,10 +475,10 @@ def _spread(codes: Sequence[int], count: int) -> list[int]:
     return [codes[0] if codes else 0] * count
 
 
-def _options(given: dict[str, str]) -> dict[str, str]:
+def _options(startup: dict[str, str]) -> dict[str, str]:
     """Settings in the connection: of its own, or as `options=-c name=value`."""
-    options = {name: value for name, value in given.items() if name.startswith("deniable.")}
-    words = given.get("options", "").replace("\\ ", "\0").split()
+    options = {name: value for name, value in startup.items() if name.startswith("deniable.")}
+    words = startup.get("options", "").replace("\\ ", "\0").split()
     for flag, word in zip(["", *words], words, strict=False):
         pair = ""
         if flag == "-c":

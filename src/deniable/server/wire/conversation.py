@@ -87,7 +87,7 @@ class WireConversation:
         self._caller = caller
         self._data = data
         self._purse = Purse()
-        self._known: dict[tuple[str, str], Sequence[tuple[str, Any]]] = {}
+        self._column_cache: dict[tuple[str, str], Sequence[tuple[str, Any]]] = {}
         self.curator: Curator = service.curator(caller, data)
         self.settings: dict[str, str] = {}
         self.status = b"I"
@@ -130,7 +130,7 @@ class WireConversation:
             case StatementKind.EXPLAIN:
                 return [ColumnDescription("QUERY PLAN", values.TEXT)]
             case StatementKind.QUERY:
-                tree = trees.parsed(statement.query, "postgres")
+                tree = trees.parse_statement(statement.query, "postgres")
                 if tree is not None and trees.asks_catalog(tree):
                     return self._ask_catalog(tree, bound)[0]
                 return self._columns(trees.ready(without_clause(statement.query)[0], self._data, bound))
@@ -164,11 +164,11 @@ class WireConversation:
     def _fields(self, text: str) -> Sequence[tuple[str, Any]]:
         """Told before a query and again with its answer: read once."""
         key = (self.curator.schema.version, text)
-        if key not in self._known:
+        if key not in self._column_cache:
             account = self.curator.account
-            run = self._service.after(account.name, lambda: False)
-            self._known = {key: answer_fields(text, self.curator.schema, account.unit, run)}
-        return self._known[key]
+            run = self._service.pool(account.name, lambda: False)
+            self._column_cache = {key: answer_fields(text, self.curator.schema, account.unit, run)}
+        return self._column_cache[key]
 
     # -------------------------------------------------------------------------------------------- queries
 
@@ -176,10 +176,10 @@ class WireConversation:
         """Whether a statement asks about private data, and not about the catalog."""
         if statement.kind not in (StatementKind.QUERY, StatementKind.COPY):
             return False
-        tree = trees.parsed(statement.query, "postgres")
+        tree = trees.parse_statement(statement.query, "postgres")
         return tree is None or not trees.asks_catalog(tree)
 
-    def asked(self, statement: WireStatement, bound: Sequence[exp.Expr]) -> Asked:
+    def prepare_query(self, statement: WireStatement, bound: Sequence[exp.Expr]) -> Asked:
         """A private query, made ready to be asked."""
         self._check_transaction(statement)
         question = self._question(statement, bound)
@@ -189,15 +189,15 @@ class WireConversation:
         return Asked(asking, columns)
 
     def _look_up(self, statement: WireStatement, bound: Sequence[exp.Expr]) -> WireResult:
-        tree = trees.parsed(statement.query, "postgres")
+        tree = trees.parse_statement(statement.query, "postgres")
         assert tree is not None
         columns, rows = self._ask_catalog(tree, bound)
         return WireResult(f"SELECT {len(rows)}", columns, rows)
 
-    def told(self, asked: Asked, answer: Answer) -> WireResult:
+    def to_result(self, query: Asked, answer: Answer) -> WireResult:
         """What is told of an answer."""
-        rows = _rows(answer, asked.columns)
-        return WireResult(f"SELECT {len(rows)}", asked.columns, rows, self._notices(answer))
+        rows = _rows(answer, query.columns)
+        return WireResult(f"SELECT {len(rows)}", query.columns, rows, self._notices(answer))
 
     def _notices(self, answer: Answer) -> list[str]:
         left = self.curator.account.remaining().epsilon
@@ -207,7 +207,7 @@ class WireConversation:
         return [f"{cost} Left for one charge: ε ≤ {left:.4g}.", *answer.notes]
 
     def _explain(self, statement: WireStatement, bound: Sequence[exp.Expr]) -> WireResult:
-        tree = trees.parsed(statement.query, "postgres")
+        tree = trees.parse_statement(statement.query, "postgres")
         if tree is not None and trees.asks_catalog(tree):
             raise InvalidQuery("The catalog is free, and has no plan to tell. Nothing was charged.")
         question = self._question(statement, bound)
@@ -241,15 +241,15 @@ class WireConversation:
     def refresh(self) -> None:
         """The caller and her part of the data set, as things stand now: roles, revocations and versions count
         at once."""
-        self._caller = self._service.roster.still(self._caller)
+        self._caller = self._service.roster.refresh_caller(self._caller)
         self.curator = self._service.curator(self._caller, self._data)
 
     def _ask_catalog(
         self, tree: exp.Expr, bound: Sequence[exp.Expr]
     ) -> tuple[list[ColumnDescription], list[tuple[Any, ...]]]:
-        query = trees.substituted(tree, bound)
-        catalog = self._catalogs.of(self.curator.schema, self._data)
-        run = self._service.after(self._caller.name, lambda: False)
+        query = trees.substitute(tree, bound)
+        catalog = self._catalogs.get(self.curator.schema, self._data)
+        run = self._service.pool(self._caller.name, lambda: False)
         return catalog.run(query, Identity(self._caller.name, self._data), run.look_up)
 
     # -------------------------------------------------------------------------------------------- settings

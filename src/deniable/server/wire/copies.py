@@ -8,7 +8,7 @@ from typing import Any
 
 from deniable.server.wire.messages import ColumnDescription, message, text
 from deniable.server.wire.statements import CopyForm
-from deniable.server.wire.values import as_text, encoded
+from deniable.server.wire.values import as_text, encode
 
 ESCAPES = str.maketrans(
     {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\b": "\\b", "\f": "\\f", "\v": "\\v"}
@@ -16,7 +16,7 @@ ESCAPES = str.maketrans(
 SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 
 
-def copied(
+def copy_rows(
     columns: Sequence[ColumnDescription], rows: Sequence[tuple[Any, ...]], form: CopyForm
 ) -> Iterator[bytes]:
     """The messages of a copy."""
@@ -33,7 +33,7 @@ def _binary(columns: Sequence[ColumnDescription], rows: Sequence[tuple[Any, ...]
     """Clients want the head and the first row in one piece."""
     head = SIGNATURE
     for row in rows:
-        cells = b"".join(encoded(value, column.oid, True) for value, column in zip(row, columns, strict=True))
+        cells = b"".join(encode(value, column.oid, True) for value, column in zip(row, columns, strict=True))
         yield head + struct.pack("!h", len(row)) + cells
         head = b""
     yield head + struct.pack("!h", -1)
@@ -42,7 +42,7 @@ def _binary(columns: Sequence[ColumnDescription], rows: Sequence[tuple[Any, ...]
 def _lines(
     columns: Sequence[ColumnDescription], rows: Sequence[tuple[Any, ...]], form: CopyForm
 ) -> Iterator[bytes]:
-    cell = _csv if form.form == "csv" else _plain
+    cell = _csv if form.form == "csv" else _escape_text
     if form.header:
         yield _line((cell(column.name, form.delimiter) for column in columns), form)
     for row in rows:
@@ -53,7 +53,7 @@ def _line(cells: Iterator[str], form: CopyForm) -> bytes:
     return (form.delimiter.join(cells) + "\n").encode(errors="replace")
 
 
-def _plain(value: Any, delimiter: str) -> str:
+def _escape_text(value: Any, delimiter: str) -> str:
     if value is None:
         return "\\N"
     escape = f"\\{delimiter}"

@@ -50,14 +50,14 @@ class MessageReader:
 
     def __init__(self, body: bytes) -> None:
         self._body = body
-        self._at = 0
+        self._offset = 0
 
     def string(self) -> str:
-        end = self._body.find(b"\0", self._at)
+        end = self._body.find(b"\0", self._offset)
         if end < 0:
             raise ProtocolError("A text of the message does not end.")
-        part = self._body[self._at : end]
-        self._at = end + 1
+        part = self._body[self._offset : end]
+        self._offset = end + 1
         try:
             return part.decode()
         except UnicodeDecodeError:
@@ -74,10 +74,10 @@ class MessageReader:
         return number
 
     def take(self, size: int) -> bytes:
-        part = self._body[self._at : self._at + size]
+        part = self._body[self._offset : self._offset + size]
         if size < 0 or len(part) != size:
             raise ProtocolError("The message is shorter than it says.")
-        self._at += size
+        self._offset += size
         return part
 
     def value(self) -> bytes | None:
@@ -87,6 +87,6 @@ class MessageReader:
         return self.take(size)
 
     def rest(self) -> bytes:
-        part = self._body[self._at :]
-        self._at = len(self._body)
+        part = self._body[self._offset :]
+        self._offset = len(self._body)
         return part

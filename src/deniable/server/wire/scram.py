@@ -24,7 +24,7 @@ class ScramExchange:
         self._roster = roster
         self._person = person
         self._header = ""
-        self._bare = ""
+        self._client_first = ""
         self._server = ""
         self._nonce = ""
 
@@ -34,7 +34,7 @@ class ScramExchange:
             raise ProtocolError(
                 "The first message of the login is not one of SCRAM-SHA-256 without channel binding."
             )
-        name, _, self._bare = rest.partition(",")
+        name, _, self._client_first = rest.partition(",")
         # RFC 5802 §5.1: the authzid. Ignoring it would log somebody in as another than she asked for.
         if name:
             raise ProtocolError(
@@ -42,7 +42,8 @@ class ScramExchange:
                 "Nothing was done. Leave it out."
             )
         self._header = f"{binding},,"
-        fields = dict(part.partition("=")[::2] for part in self._bare.split(","))
+        fields = dict(part.partition("=")[::2] for part in self._client_first.split(","))
+        # RFC 5802 §5.1: "m" names an extension that a server must refuse if it does not know it.
         if "m" in fields or not 8 <= len(fields.get("r", "")) <= 256:
             raise ProtocolError("The first message of the login has no nonce, or asks for an extension.")
         # The server's part of the nonce makes every exchange new: a recorded proof signs another one.
@@ -64,4 +65,4 @@ class ScramExchange:
             raw = base64.b64decode(proof, validate=True)
         except binascii.Error:
             raise ProtocolError("The proof of the login is not base64.") from None
-        return f"{self._bare},{self._server},{without}".encode(), raw
+        return f"{self._client_first},{self._server},{without}".encode(), raw

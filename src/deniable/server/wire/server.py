@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from deniable.errors import TooMany
 from deniable.server.http.door import Door
-from deniable.server.http.guard import where
+from deniable.server.http.guard import locate_error
 from deniable.server.traffic.addresses import TrustedProxies
 from deniable.server.traffic.protocol import known_address
 from deniable.server.traffic.waiting import WaitingRoom
@@ -76,7 +76,7 @@ class Wire:
         ):
             pass
         except Exception as error:  # a bug: where it is goes to the log, and the others are served on
-            log.error("%s", where(error))
+            log.error("%s", locate_error(error))
         finally:
             self._tasks.discard(task)
             self._room.leave(transport)

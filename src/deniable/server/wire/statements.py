@@ -120,9 +120,9 @@ def _statement(text: str, tokens: list[sqlglot.Token]) -> WireStatement:
     if first in ("SELECT", "WITH", "(", "VALUES", "TABLE"):
         return WireStatement(StatementKind.QUERY, own, words, own, hint)
     if first == "EXPLAIN":
-        return _explained(own, text[tokens[0].end + 1 : tokens[-1].end + 1])
+        return _read_explain(own, text[tokens[0].end + 1 : tokens[-1].end + 1])
     if first == "COPY":
-        return WireStatement(StatementKind.COPY, own, words, _copied(text, tokens, words), hint)
+        return WireStatement(StatementKind.COPY, own, words, _copy_query(text, tokens, words), hint)
     if first in ("SET", "SHOW"):
         return WireStatement(StatementKind(first.lower()), own, words)
     if first in TRANSACTION:
@@ -139,7 +139,7 @@ def _hint(tokens: Sequence[sqlglot.Token]) -> str | None:
     return None
 
 
-def _explained(own: str, rest: str) -> WireStatement:
+def _read_explain(text: str, rest: str) -> WireStatement:
     """The tokenizer takes all after EXPLAIN for one word, so it is read anew."""
     tokens = _tokens(rest)
     _check_size(tokens)
@@ -148,10 +148,10 @@ def _explained(own: str, rest: str) -> WireStatement:
             "EXPLAIN tells what a query would cost, and takes no options: EXPLAIN SELECT …. EXPLAIN ANALYZE "
             "would run it, and tell its time. Nothing was charged."
         )
-    return WireStatement(StatementKind.EXPLAIN, own, ("EXPLAIN",), rest.strip(), _hint(tokens))
+    return WireStatement(StatementKind.EXPLAIN, text, ("EXPLAIN",), rest.strip(), _hint(tokens))
 
 
-def _copied(text: str, tokens: list[sqlglot.Token], words: tuple[str, ...]) -> str:
+def _copy_query(text: str, tokens: list[sqlglot.Token], words: tuple[str, ...]) -> str:
     # By brackets and not by a pattern: TO STDOUT inside the query (as a text or an alias) ends nothing.
     i, depth = 1, int(words[1:2] == ("(",))
     while depth and i + 1 < len(words):

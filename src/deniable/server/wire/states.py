@@ -41,7 +41,7 @@ BUG = "This failed inside the server. What was charged stays charged; the reason
 ABORTED = "25P02"
 
 
-def told(error: BaseException) -> tuple[str, str]:
+def describe_error(error: BaseException) -> tuple[str, str]:
     """The state and the sentence of an error."""
     # A DataError is the owner's: its sentence may tell of a row.
     if not isinstance(error, DeniableError) or isinstance(error, DataError):

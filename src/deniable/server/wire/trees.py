@@ -41,7 +41,7 @@ _READING = threading.RLock()
 trees to look through."""
 
 
-def parsed(text: str, dialect: str) -> exp.Expr | None:
+def parse_statement(text: str, dialect: str) -> exp.Expr | None:
     """The tree of one statement, or None if it cannot be read so. Whoever changes it changes a copy: a tool
     asks the same again and again."""
     if len(text) <= LARGE:
@@ -62,16 +62,16 @@ def _parse(text: str, dialect: str) -> exp.Expr | None:
         # Names that only PostgreSQL takes are quoted and read once more; what still fails is no statement.
         variant = text
         if dialect == "postgres":
-            variant = _named(text)
+            variant = _quote_names(text)
         if variant != text:
-            return parsed(variant, dialect)
+            return parse_statement(variant, dialect)
         return None
     if len(trees) == 1:
         return trees[0]
     return None
 
 
-def _named(text: str) -> str:
+def _quote_names(text: str) -> str:
     """PostgreSQL takes any word after AS for a name, SELECT and TABLE too; the parser wants those quoted."""
     try:
         tokens = sqlglot.tokenize(text, read="postgres")
@@ -114,7 +114,7 @@ def _number(node: exp.Expr) -> int | None:
     return None
 
 
-def beside(tree: exp.Expr, kinds: Mapping[str, int]) -> dict[int, int]:
+def infer_types(tree: exp.Expr, kinds: Mapping[str, int]) -> dict[int, int]:
     """The type of each parameter, by a cast around it or the column beside it."""
     types: dict[int, int] = {}
     for node in tree.find_all(exp.Parameter, exp.Placeholder):
@@ -132,10 +132,10 @@ def beside(tree: exp.Expr, kinds: Mapping[str, int]) -> dict[int, int]:
     return types
 
 
-def substituted(tree: exp.Expr, values: Sequence[exp.Expr]) -> exp.Expr:
+def substitute(tree: exp.Expr, values: Sequence[exp.Expr]) -> exp.Expr:
     """The tree with its parameters as literals. A cast of one stays a cast."""
 
-    def replaced(node: exp.Expr) -> exp.Expr:
+    def replace_parameter(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Parameter | exp.Placeholder):
             return node
         number = _number(node)
@@ -144,13 +144,13 @@ def substituted(tree: exp.Expr, values: Sequence[exp.Expr]) -> exp.Expr:
         # A literal of the tree, never a piece of text: no value can end a quote or begin a statement.
         return values[number - 1].copy()
 
-    return tree.transform(replaced)
+    return tree.transform(replace_parameter)
 
 
-def unqualified(tree: exp.Expr, data: str) -> exp.Expr:
-    """Without the schema and database that tools write before every name: there is one of each here."""
+def strip_qualifiers(tree: exp.Expr, data: str) -> exp.Expr:
+    """The tree without the schema and database that tools write before a name: there is one of each here."""
 
-    def plain(node: exp.Expr) -> exp.Expr:
+    def strip_node(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Table | exp.Column):
             for part in ("db", "catalog"):
                 word = node.text(part)
@@ -158,7 +158,7 @@ def unqualified(tree: exp.Expr, data: str) -> exp.Expr:
                     node.set(part, None)
         return node
 
-    return tree.transform(plain)
+    return tree.transform(strip_node)
 
 
 def ready(text: str, data: str, values: Sequence[exp.Expr]) -> str:
@@ -177,10 +177,10 @@ def _ready(text: str, data: str) -> str:
 
 
 def _bound(text: str, data: str, values: Sequence[exp.Expr]) -> str:
-    tree = parsed(text, "duckdb")
+    tree = parse_statement(text, "duckdb")
     if tree is None:
         return text  # the curator says what is wrong with it
-    query = unqualified(substituted(tree, values), data)
+    query = strip_qualifiers(substitute(tree, values), data)
     if query == tree:
         return text
     return _faithful(query)
@@ -188,7 +188,7 @@ def _bound(text: str, data: str, values: Sequence[exp.Expr]) -> str:
 
 def _faithful(tree: exp.Expr) -> str:
     text = tree.sql(dialect="duckdb", comments=False)
-    again = parsed(text, "duckdb")
+    again = parse_statement(text, "duckdb")
     if (
         again is None
         or again.sql(dialect="duckdb", comments=False) != text

@@ -36,7 +36,7 @@ DAY = re.compile(r"(\d{4}-\d\d-\d\d)" + ZONE)
 MOMENT = re.compile(r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)" + ZONE)
 
 
-def encoded(value: Any, oid: int, binary: bool) -> bytes:
+def encode(value: Any, oid: int, binary: bool) -> bytes:
     """A value with its length before it; -1 for NULL."""
     if value is None:
         return struct.pack("!i", -1)
@@ -52,7 +52,7 @@ def _characters(value: Any) -> bytes:
 
 
 def as_text(value: Any) -> str:
-    """As PostgreSQL writes it.
+    """A value as PostgreSQL writes it.
 
     >>> as_text(True), as_text(1.5), as_text(math.inf), as_text(["a", None, 'b"c'])
     ('t', '1.5', 'Infinity', '{"a",NULL,"b\\\\"c"}')
@@ -117,7 +117,7 @@ def _array(element: int) -> Callable[[Any], bytes]:
         head = struct.pack("!iii", int(bool(value)), nulls, element)
         if value:
             head += struct.pack("!ii", len(value), 1)
-        return head + b"".join(encoded(item, element, True) for item in value)
+        return head + b"".join(encode(item, element, True) for item in value)
 
     return write
 
@@ -225,14 +225,14 @@ def string(value: str) -> exp.Expr:
 
 
 def _day(value: str) -> exp.Expr:
-    return exp.cast(exp.Literal.string(_matched(DAY, value)), "DATE")
+    return exp.cast(exp.Literal.string(_match(DAY, value)), "DATE")
 
 
 def _moment(value: str) -> exp.Expr:
-    return exp.cast(exp.Literal.string(_matched(MOMENT, value)), "TIMESTAMP")
+    return exp.cast(exp.Literal.string(_match(MOMENT, value)), "TIMESTAMP")
 
 
-def _matched(pattern: re.Pattern[str], value: str) -> str:
+def _match(pattern: re.Pattern[str], value: str) -> str:
     match = pattern.fullmatch(value)
     if match is None:
         raise ValueError(value)

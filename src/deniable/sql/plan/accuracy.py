@@ -40,6 +40,7 @@ def least(planned: Callable[[Fraction], P], terms: Terms) -> P:
         )
     low, high = Fraction(2) ** exponent, Fraction(2) ** (exponent + 1)
     while high / low > 1 + Fraction(1, 5000):
+        # The middle in logarithms, in six digits: an ε that is printed is the one that is charged.
         middle = exact(float(f"{math.sqrt(float(low) * float(high)):.6g}"))
         low, high = (middle, high) if far(middle) else (low, middle)
     return planned(high)

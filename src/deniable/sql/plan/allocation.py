@@ -41,6 +41,7 @@ def _proportional(weights: Sequence[float]) -> tuple[Fraction, ...]:
     shares = [Fraction(max(1, math.floor(_STEPS * w / total)), _STEPS) for w in weights]
     excess = 1 - sum(shares)
     if excess < 0:
+        # Tiny weights were lifted to one step, which made the sum more than 1: all are scaled back, exactly.
         return tuple(share / (1 - excess) for share in shares)
     return (shares[0] + excess, *shares[1:])
 
@@ -87,6 +88,7 @@ def allot(
     if family is Family.LAPLACE or not items or (family is None and not delta):
         return laplace
     pair = _noise_pair(laplace, selections, epsilon, delta)
+    # Solving for ρ is dear: where even a ρ that is too good loses, it is not solved.
     hope = optimistic(*pair)
     if family is None and _score(items, laplace, beta) <= _score(
         items, _by_gaussian(items, laplace, pair, hope, aside), beta
@@ -107,6 +109,7 @@ def _by_laplace(
     amounts = tuple(left * share for share in shares[: len(items)])
     selection = (Fraction(0), Fraction(0))
     if selections:
+        # δ adds up over the grouping sets, as ε does.
         selection = (left * shares[-1], exact(delta) / selections)
     return Allotment(
         Family.LAPLACE,

@@ -65,6 +65,8 @@ class Exact(Original):
         quantiles."""
         query, group, integers = self._settled.plan.query, self._settled.plan.sets[index], self._sets[index]
         if group.selection is None or integers.supports is None:
+            # From the public lists and never from the rows: which groups are there says nothing about
+            # anybody.
             keys = combinations([query.keys[i] for i in group.keys])
         else:
             keys = group.selection(integers.supports, rng=rng)
@@ -94,6 +96,8 @@ def _spread(group: Sequence[int], key: Group, places: int) -> Group:
 def _noisy(noise: Noise | Rank, part: Mapping[Group, Any], keys: Sequence[Group], rng: Random) -> list[int]:
     """One number for each key; a group without rows is measured as all others are."""
     if isinstance(noise, Rank):
+        # An empty group draws too: that it has no rows must not show, neither by its number nor by its
+        # absence.
         return [noise(part.get(key, {}), rng=rng) for key in keys]
     return [part.get(key, 0) + draw for key, draw in zip(keys, noise.draw(len(keys), rng), strict=True)]
 

@@ -67,6 +67,7 @@ class KeySelection:
         alike: dict[int, list[int]] = defaultdict(list)
         certain = len(_table(self.epsilon, self.delta)) - 1
         for place, group in enumerate(groups):
+            # From `certain` units on π is 1, so all of these are alike.
             alike[min(units[group], certain)].append(place)
         is_released = np.zeros(len(groups), np.bool_)
         for count in sorted(alike):
@@ -90,8 +91,10 @@ def _table(epsilon: Fraction, delta: Fraction) -> list[int]:
     while table[-1] < _ONE:
         last = table[-1]
         grown = last * bottom // top + step
+        # Twice negated, the floor is a ceiling: what is taken off is rounded up, so π is rounded down.
         mirror = _ONE - -(-max(0, _ONE - last - step) * top // bottom)
         table.append(min(grown, mirror, _ONE))
+        # A δ below 2^-128 is no step at all, and a tiny ε needs more units than any table has.
         if table[-1] == last or len(table) > 1_000_000:
             raise InvalidQuery(
                 "The share of ε and δ for private keys is too small to release any. Nothing was run and "
@@ -114,6 +117,7 @@ def _rank(group: Group) -> tuple[tuple[bool, Any], ...]:
 
 def combinations(keys: Sequence[Key]) -> list[Group]:
     """All combinations of the public lists, in their order."""
+    # A value that is listed twice would be one group released twice, at the price of one.
     domains = [tuple(dict.fromkeys(key.domain or ())) for key in keys]
     count = math.prod(len(domain) for domain in domains)
     if count > MOST_GROUPS:

@@ -52,6 +52,7 @@ class Noise:
     def _noise(self) -> IntegerNoise:
         if self.family is Family.LAPLACE:
             return IntegerNoise(self.family, self.scale, self.sensitivity.l1)
+        # Rounded up: what is stated is never less than what the noise costs.
         return IntegerNoise(self.family, self.scale, root_up(Fraction(self.sensitivity.l2_squared)))
 
     @property
@@ -75,6 +76,7 @@ class Noise:
     def within(self, beta: float) -> int:
         """The least t with P(|noise| > t) ≤ beta, in grid units. Every group asks for the same few."""
         if beta not in self._radii:
+            # A hair less than β, since tails are computed in floats: the radius may only grow by it.
             self._radii[beta] = self._noise.within(beta * (1 - 1e-12))
         return self._radii[beta]
 
@@ -90,6 +92,8 @@ class Noise:
 
 def laplace(sensitivity: IntegerSensitivity, epsilon: Fraction) -> Noise:
     """The least Laplace noise that is `epsilon`-DP; beyond 2^20 grid units a whole scale, rounded up."""
+    # Rounding a scale beyond 2^20 up to a whole one costs less than a millionth, and keeps its fraction
+    # short.
     scale = Fraction(sensitivity.l1) / epsilon
     return Noise(
         Family.LAPLACE, _stated(plain(scale if scale < 2**20 else Fraction(math.ceil(scale)))), sensitivity

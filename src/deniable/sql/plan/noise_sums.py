@@ -34,6 +34,8 @@ def one_sided(terms: Terms, scale: float, beta: float) -> float:
     many = sum(count for _, count in sizes)
     widest = max(size for size, _ in sizes) * scale
     if not beta > 100 * _LOST:
+        # Smaller than what the transforms lose: each noise at β/k by a union bound, too far but never too
+        # near.
         return math.fsum(size * count for size, count in sizes) * scale * math.log(many / beta)
     step = max(1.0, widest / _STEPS)
     length = 1 << math.ceil(math.log2(4 * widest * (many * math.log(2) + 32) / step + 4 * many + 4))

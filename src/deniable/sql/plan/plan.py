@@ -143,6 +143,7 @@ class Plan:
         others += [bounds.loss for bounds in self.private_bounds.values]
         noisy = self._noisy_measures
         classes = self.private_bounds.classes
+        # Each part is stated by itself, not by the sum of their ε: the accountant composes them tighter.
         if allotment.family is Family.LAPLACE:
             people = [] if classes is None else [classes.loss]
             return _composed([*(loss for measure in noisy for loss in measure.losses), *others, *people])
@@ -150,6 +151,7 @@ class Plan:
             people_rho = Fraction(0)
             if classes is not None:
                 people_rho = classes.noise.rho
+            # ρ adds up (Bun, Steinke 2016), and stated as ρ it goes on adding up with later charges.
             return Zcdp(plain(sum((measure.rho for measure in noisy), people_rho)))
         pair = plain(allotment.noise_epsilon), plain(allotment.noise_delta)
         return _composed([Approximate(*pair), *others])
@@ -234,6 +236,7 @@ class Plan:
 
     def groups(self, data: Engine, rng: Random) -> tuple[Settled, list[Released]]:
         """A run whose numbers are still to be read: as the query's outputs, or in any other way."""
+        # Drawn anew in each run, so that nobody can choose an identifier that is always cut, or never.
         salt = format(rng.uniform_integers(_SALTS), "x")
         run = self.settle(data, rng)
         return run.public, run.measure(data, salt).groups(rng)
@@ -241,6 +244,7 @@ class Plan:
     def settle(self, engine: Engine, rng: Random) -> Settled:
         """First the bounds that are found privately: on rows, then, with rows weighed, on values. Where all
         is declared, nothing is asked and nothing drawn."""
+        # Rows come first: the histograms that bounds of values are read from weigh rows by the bound.
         run = self.prepared(engine.prepared).start.with_rows(engine, rng)
         for bounds in self.private_bounds.values:
             run = run.with_values(bounds, engine, rng)

@@ -75,6 +75,7 @@ class _Planner:
     bounding: bool
 
     def plan(self) -> Plan:
+        # δ is stated only where something uses it: Laplace noise on public keys is pure, and charged so.
         has_delta = any(self.private) or self.shares.family is Family.GAUSSIAN
         delta = self.terms.delta if has_delta else 0
         price = PlanPrice(plain(self.epsilon), delta, self.shares)
@@ -121,6 +122,8 @@ class _Planner:
     def shares(self) -> Allotment:
         """Of what bounds of values leave, one amount for each measure of each grouping set, one for each
         selection, and one for the classes of rows per unit."""
+        # Basic composition: every private choice of bounds is a mechanism of its own, and takes its part off
+        # the top.
         left = self.epsilon * (1 - SHARE * len(self.missing))
         uses = self.stands.uses * len(self.query.sets)
         items = [Item(use, ratio) for use, ratio in zip(uses, self._ratios(), strict=True)]
@@ -146,6 +149,7 @@ class _Planner:
         for single in self.single:
             for measure in self.measures:
                 sensitivity = measure.sensitivity(self.footprint, single=single, bits=VALUE_BITS)
+                # A choice has a range and no vector, so Gaussian noise cannot gain from an L2 norm there.
                 if sensitivity is None:
                     yield None
                 else:
@@ -200,12 +204,14 @@ class _Planner:
         for output in self.query.outputs:
             aggregates = evaluate.aggregates_in(output.of)
             for position in (self.stands.positions[a][0] for a in aggregates):
+                # A union bound: what is made of k aggregates holds if each of them holds but for β/k.
                 if position in betas:
                     betas[position] = min(betas[position], beta / len(aggregates))
         return betas
 
     def _selection(self) -> KeySelection:
         groups, replace = self.footprint.limit.groups, self.unit.replace
+        # A unit that is replaced leaves the keys of its old rows, and enters those of the new ones.
         touches = groups * (2 if replace else 1)
         epsilon, delta = self.shares.selection
         return KeySelection(epsilon / touches, delta / touches, groups, replace)
@@ -235,6 +241,7 @@ def _check(query: Query, unit: Unit, terms: Terms, measures: Iterable[Measure]) 
     if unit.kind is UnitKind.ROW and any(isinstance(measure, Units) for measure in measures):
         raise InvalidQuery("Where each row is a unit there is no column of units to count. Use COUNT(*).")
     for group in query.sets:
+        # Called for its refusal: that public keys make too many groups is known before anything is paid.
         if not _is_private(query, group):
             combinations([query.keys[i] for i in group])
         elif not terms.delta:
@@ -250,6 +257,7 @@ def _missing(relation: Relation, measures: Sequence[Measure], terms: Terms) -> l
     gaps: dict[object, Measure] = {}
     for measure in measures:
         if measure.valued and measure.bounds is None:
+            # SUM(x) and AVG(x) rest on the same values: one choice of bounds, paid once, serves both.
             gaps.setdefault((measure.of, measure.where), measure)
     if gaps and not terms.discover:
         raise InvalidQuery(
@@ -285,6 +293,7 @@ def _is_private(query: Query, group: Sequence[int]) -> bool:
 
 def _limit(query: Query, unit: Unit, terms: Terms, bounding: bool) -> Limit:
     if unit.kind is UnitKind.ROW:
+        # The unit is one row, but a union may read it several times, and each time counts.
         times = multiplicity(query.relation)
         return Limit(False, times, times, 1)
     if unit.max_rows is None:

@@ -101,6 +101,7 @@ class Rank:
             if cell > start:
                 yield start, cell - start, abs(position - self.shift)
             before, position, start = position, position + b * weights.get(cell, 0), cell + 1
+            # The outermost cells hold all that is clamped to them, so beyond the grid they miss nothing.
             over = before - self.shift if cell else 0
             under = self.shift - position if cell < last else 0
             yield cell, 1, max(over, under, 0)
@@ -175,6 +176,9 @@ class Bracket:
     def _ends(self, margins: Mapping[int, tuple[int, float]], at: int) -> tuple[int, int]:
         lows, highs = self.steps(at)
         low, high = 0, self.cells - 1
+        # Bounds are right until the first wrong one, which the data decide: only that one must be noticed, so
+        # one
+        # tail of β/2 serves all steps (Theorem 6).
         for end in reversed(lows):
             position, reach = margins[end - 1]
             if position >= -reach:
@@ -208,6 +212,7 @@ def divided(
     if family is Family.LAPLACE:
         point, noise = rank.epsilon * POINT, laplace(sensitivity, rank.epsilon * (1 - POINT))
     else:
+        # A choice of range ε costs ε²/8 in ρ, so a part p of ρ is √p of ε.
         point, noise = rank.epsilon * _root(POINT), gaussian(sensitivity, rank.epsilon**2 / 8 * (1 - POINT))
     return replace(rank, epsilon=point), Bracket(rank.level, rank.cells, noise, beta)
 

@@ -76,7 +76,10 @@ class Settled:
         if classes is None:
             return replace(self, limit=replace(self.limit, most=self._cap(self.limit.rows, ceiling or 0)))
         sizes = self.read_sizes(engine)
+        # Only these noisy numbers are looked at from here on, so the bound that they choose is post-
+        # processing.
         crowd = classes(self._units(classes, sizes, engine), rng=rng)
+        # Whatever is chosen, a unit weighs TOTAL: sensitivities were fixed before (`row_classes.bounded`).
         rows = self._bound(crowd) if self.plan.chooses else self.limit.rows
         most = self._cap(rows, crowd.most if ceiling is None else ceiling)
         limit = bounded(self.limit, rows) if self.plan.chooses else self.limit
@@ -113,6 +116,7 @@ class Settled:
         private, limit = self.plan.private_bounds, self.limit
         if private.classes is None or private.values or not self._totals or not limit.bounded or limit.stored:
             return False
+        # Private keys have no list, so nothing bounds how many rows an answer by size would have.
         return group.selection is None and len(self._combinations(group.keys)) <= MOST_GROUPS_BY_SIZE
 
     def _combinations(self, group: Sequence[int]) -> list[Group]:
@@ -286,6 +290,7 @@ class Settled:
         is faster. (Were it wrong, a count would be of other rows of the same people: its sensitivity rests on
         weights alone.)"""
         relation = self.plan.query.relation
+        # Only a column of the table itself has a count of NULLs; an expression may be NULL where it has none.
         table = prepared.table(relation)
         counts = [measure for measure in self._totals if isinstance(measure, Count)]
         names = {

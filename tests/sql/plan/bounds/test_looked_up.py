@@ -90,7 +90,16 @@ def integers(run: Settled, engine: Engine) -> list[Any]:
     return sums
 
 
-@pytest.mark.parametrize("text", QUERIES)
+def on_every_engine() -> Iterator[Any]:
+    """Each query on each engine; Spark, which takes seconds for each, is asked one of them in `make test`."""
+    for text in QUERIES:
+        yield pytest.param("duckdb", text)
+        yield pytest.param("postgres", text, marks=pytest.mark.needs("postgres"))
+        more = [] if text == QUERIES[1] else [pytest.mark.soak]
+        yield pytest.param("spark", text, marks=[pytest.mark.needs("spark"), *more])
+
+
+@pytest.mark.parametrize(("engine", "text"), list(on_every_engine()), indirect=["engine"])
 def test_integers_do_not_depend_on_who_is_looked_up(
     engine: Engine, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,14 +18,14 @@ from deniable.server.console import exports, recent
 from deniable.server.console.page import Here, PageRoute, Typed, Visit
 from deniable.server.console.pictures import pictures
 from deniable.server.data.shelf import UNKNOWN, DeclaredData
-from deniable.server.http.errors import told
+from deniable.server.http.errors import describe_error
 from deniable.server.people.rights import Right
 from deniable.sql.schema.declare import ColumnInfo
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
-def _typed(value: Any) -> str:
+def _write_default(value: Any) -> str:
     """A default as it is typed."""
     if value is True:
         return "on"
@@ -36,7 +36,7 @@ PRICES = ("epsilon", "within")
 """The two terms of which one is chosen; the form shows the others below them."""
 OTHERS = [term for name, term in TERMS.items() if name not in PRICES]
 START = {"sql": "", "by": "epsilon", "epsilon": "0.1", "within": "100"} | {
-    term.name: "" if term.default in (None, False) else _typed(term.default) for term in OTHERS
+    term.name: "" if term.default in (None, False) else _write_default(term.default) for term in OTHERS
 }
 LONGEST_QUERY = 65_536
 MOST_ROWS = 500
@@ -57,20 +57,20 @@ class AskForm:
     """A form as it was typed."""
 
     data: str
-    typed: dict[str, str]
+    fields: dict[str, str]
 
     @classmethod
-    def of(cls, typed: Typed) -> AskForm:
-        values = START | {name: typed[name] for name in START if name in typed}
-        field, _, value = typed["way"].partition("=")
+    def read(cls, form: Typed) -> AskForm:
+        values = START | {name: form[name] for name in START if name in form}
+        field, _, value = form["way"].partition("=")
         if field in START:
             values[field] = value
-        return cls(typed["data"], values)
+        return cls(form["data"], values)
 
     @property
     def question(self) -> Question:
         """What is asked. The half of "± or ε" that was not chosen does not count."""
-        fields = self.typed
+        fields = self.fields
         if not fields["sql"].strip():
             raise InvalidParameter("Expected a question in SQL. Nothing was charged and nothing was run.")
         if len(fields["sql"]) > LONGEST_QUERY:
@@ -84,7 +84,7 @@ class AskForm:
     @property
     def has_more(self) -> bool:
         """Whether any of the other terms is not as it was at first."""
-        return any(self.typed[term.name] != START[term.name] for term in OTHERS)
+        return any(self.fields[term.name] != START[term.name] for term in OTHERS)
 
 
 def _decimal(text: str) -> str:
@@ -95,37 +95,37 @@ def _decimal(text: str) -> str:
 
 
 @router.get("/ask")
-async def page(here: Here, data: str = "") -> Response:
-    return await _page(here, AskForm(data, dict(START)))
+async def page(visit: Here, data: str = "") -> Response:
+    return await _page(visit, AskForm(data, dict(START)))
 
 
 @router.post("/ask/preview")
-async def preview(here: Here) -> Response:
+async def preview(visit: Here) -> Response:
     """What the question would cost. Free: no data is opened."""
-    asking = AskForm.of(here.typed)
-    if not here.fragment:
-        return await _page(here, asking, previewed=True)
-    return here.draw("parts/preview.html", **await _preview(here, asking))
+    asking = AskForm.read(visit.form)
+    if not visit.fragment:
+        return await _page(visit, asking, with_preview=True)
+    return visit.draw("parts/preview.html", **await _preview(visit, asking))
 
 
 @router.post("/ask")
-async def ask(here: Here) -> Response:
+async def ask(visit: Here) -> Response:
     """The one route here that charges."""
-    asking = AskForm.of(here.typed)
-    facts = await _answer(here, asking)
-    if here.fragment:
-        return here.draw("parts/answer.html", facts.pop("status", 200), asking=asking, **facts)
-    return await _page(here, asking, previewed=True, **facts)
+    asking = AskForm.read(visit.form)
+    facts = await _answer(visit, asking)
+    if visit.fragment:
+        return visit.draw("parts/answer.html", facts.pop("status", 200), asking=asking, **facts)
+    return await _page(visit, asking, with_preview=True, **facts)
 
 
 @router.post("/ask/export")
-async def export(here: Here) -> Response:
+async def export(visit: Here) -> Response:
     """A paid answer as a file; what was not paid for is not asked here."""
-    asking, kind = AskForm.of(here.typed), here.typed["kind"]
+    asking, kind = AskForm.read(visit.form), visit.form["kind"]
     if kind not in exports.KINDS:
         raise NotFound("There is no such kind of file. Nothing was done.")
     question = asking.question
-    answer = await here.door.run(here.door.service.kept, here.caller, asking.data, question)
+    answer = await visit.door.run(visit.door.service.find_kept_answer, visit.caller, asking.data, question)
     if answer is None:
         raise NotFound(
             "This answer is not kept any more: the owner has declared a new version of the data. Nothing was "
@@ -137,31 +137,31 @@ async def export(here: Here) -> Response:
         case "parquet":
             body = exports.parquet(answer)
         case _:
-            body = exports.program(question, asking.data, here.door.origin(here.request)).encode()
+            body = exports.program(question, asking.data, visit.door.origin(visit.request)).encode()
     entry = (answer.entry or "").partition(":")[0]
     name = f'attachment; filename="answer-{entry}.{kind}"'
     return Response(body, media_type=exports.KINDS[kind], headers={"content-disposition": name})
 
 
-async def _page(here: Visit, asking: AskForm, *, previewed: bool = False, **facts: Any) -> Response:
-    names = await here.door.run(here.door.service.datasets, here.caller)
-    here.caller.need(Right.ASK)
-    service = here.door.service
-    own = [service.schema(here.caller, name) for name in names if service.may_ask(here.caller, name)]
+async def _page(visit: Visit, asking: AskForm, *, with_preview: bool = False, **facts: Any) -> Response:
+    names = await visit.door.run(visit.door.service.datasets, visit.caller)
+    visit.caller.need(Right.ASK)
+    service = visit.door.service
+    own = [service.schema(visit.caller, name) for name in names if service.may_ask(visit.caller, name)]
     if not own:
-        return here.draw("ask_nothing.html")
+        return visit.draw("ask_nothing.html")
     first = next((each for each in own if each.problem is None), own[0])
     data = asking.data or first.name
     listing = next((each for each in own if each.name == data), None)
     if listing is None:
         raise NotFound(UNKNOWN)
-    asking = AskForm(data, asking.typed)
+    asking = AskForm(data, asking.fields)
     examples = _examples(listing)
-    if not asking.typed["sql"] and not here.typed["data"]:
-        asking.typed["sql"] = examples[0][1]
-    told_before = await _preview(here, asking)
-    earlier = await here.door.run(recent.recent, here.door.service.state, here.caller.name, data)
-    return here.draw(
+    if not asking.fields["sql"] and not visit.form["data"]:
+        asking.fields["sql"] = examples[0][1]
+    told_before = await _preview(visit, asking)
+    earlier = await visit.door.run(recent.recent, visit.door.service.state, visit.caller.name, data)
+    return visit.draw(
         "ask.html", facts.pop("status", 200), asking=asking, own=own, schema=listing.schema,
         broken=listing.problem, unit=listing.unit, completion=_completion(listing),
         examples=examples, earlier=earlier, others=OTHERS,
@@ -172,13 +172,13 @@ async def _page(here: Visit, asking: AskForm, *, previewed: bool = False, **fact
 def _completion(listing: DeclaredData) -> str:
     """Tables and columns for the editor, with what is declared of each."""
     tables = {
-        table.name: [{"name": column.name, "type": _declared(column)} for column in table.columns]
+        table.name: [{"name": column.name, "type": _describe_column(column)} for column in table.columns]
         for table in listing.schema.tables
     }
     return json.dumps(tables)
 
 
-def _declared(column: Any) -> str:
+def _describe_column(column: Any) -> str:
     bounds = ""
     if column.lower is not None:
         bounds = f", {float(column.lower):g} to {float(column.upper):g}"
@@ -194,7 +194,7 @@ def _examples(listing: DeclaredData) -> list[tuple[str, str]]:
     hidden = listing.schema.identities(table.name)
     columns = [c for c in table.columns if c.name not in hidden]
     groups = [c for c in columns if c.keys] or [c for c in columns if c.type.kind.value == "text"]
-    name = _quoted(table.name)
+    name = _quote_name(table.name)
     questions = [("How many rows", f"SELECT COUNT(*) AS n\nFROM {name}")]
     for group in groups[:1]:
         questions += _by_group(name, group, columns)
@@ -202,15 +202,15 @@ def _examples(listing: DeclaredData) -> list[tuple[str, str]]:
 
 
 def _by_group(table: str, group: ColumnInfo, columns: list[ColumnInfo]) -> Iterator[tuple[str, str]]:
-    key = _quoted(group.name)
+    key = _quote_name(group.name)
     yield f"How many by {group.name}", f"SELECT {key}, COUNT(*) AS n\nFROM {table}\nGROUP BY {key}"
     quantities = [c for c in columns if c.lower is not None]
     for quantity in quantities[:1]:
-        text = f"SELECT {key}, AVG({_quoted(quantity.name)}) AS average\nFROM {table}\nGROUP BY {key}"
+        text = f"SELECT {key}, AVG({_quote_name(quantity.name)}) AS average\nFROM {table}\nGROUP BY {key}"
         yield f"Average {quantity.name} by {group.name}", text
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     match = re.fullmatch(r"[a-z_][a-z0-9_]*", name)
     if match:
         return name
@@ -220,43 +220,43 @@ def _quoted(name: str) -> str:
 # ------------------------------------------------------------------------------------ before and after paying
 
 
-async def _preview(here: Visit, asking: AskForm) -> dict[str, Any]:
+async def _preview(visit: Visit, asking: AskForm) -> dict[str, Any]:
     none: dict[str, Any] = {"preview": None, "problem": None, "preview_ways": []}
-    if not asking.typed["sql"].strip():
+    if not asking.fields["sql"].strip():
         return none
     try:
-        service = here.door.service
-        reply = await here.door.run(service.preview, here.caller, asking.data, asking.question)
+        service = visit.door.service
+        reply = await visit.door.run(service.preview, visit.caller, asking.data, asking.question)
     except DeniableError as error:
-        sentence = told(error)[1]["message"]
+        sentence = describe_error(error)[1]["message"]
         return none | {"problem": sentence, "preview_ways": ways(sentence, asking)}
     return none | {"preview": reply, "preview_ways": ways(reply.refusal or "", asking)}
 
 
-async def _answer(here: Visit, asking: AskForm) -> dict[str, Any]:
+async def _answer(visit: Visit, asking: AskForm) -> dict[str, Any]:
     """The answer, or the sentence that refuses it with its ways out."""
     try:
         question = asking.question
-        answer = await here.door.ask(here.caller, asking.data, question, then=lambda answer: answer)
+        answer = await visit.door.ask(visit.caller, asking.data, question, finish=lambda answer: answer)
     except DeniableError as error:
-        status, body = told(error)
+        status, body = describe_error(error)
         sentence = body["message"]
         return {"status": status, "answer": None, "refusal": sentence, "ways": ways(sentence, asking, error)}
     entry = int((answer.entry or "0").partition(":")[0])
-    await here.door.run(
+    await visit.door.run(
         recent.remember,
-        here.door.service.state,
-        here.caller.name,
+        visit.door.service.state,
+        visit.caller.name,
         asking.data,
         question,
-        asking.typed,
+        asking.fields,
         entry,
         answer.epsilon,
     )
-    return {"answer": shown(answer), "refusal": None, "ways": []}
+    return {"answer": describe_answer(answer), "refusal": None, "ways": []}
 
 
-def shown(answer: Answer) -> dict[str, Any]:
+def describe_answer(answer: Answer) -> dict[str, Any]:
     rows = list(answer.rows())
     return {
         "columns": [(name, name in answer.numbers) for name in answer.value.column_names],
@@ -273,14 +273,14 @@ def ways(sentence: str, asking: AskForm, error: DeniableError | None = None) -> 
     buttons = []
     if limit := WITHIN_LIMIT.search(sentence):
         buttons.append(WayOut(f"Ask for ε = {limit[1]} instead", "epsilon", limit[1]))
-    if "discover=True" in sentence and asking.typed["discover"] != "on":
+    if "discover=True" in sentence and asking.fields["discover"] != "on":
         buttons.append(WayOut("Find the bounds privately, from part of ε", "discover", "on"))
-    if "epsilon= instead" in sentence and asking.typed["by"] == "within":
+    if "epsilon= instead" in sentence and asking.fields["by"] == "within":
         buttons.append(WayOut("Say what it may cost instead", "by", "epsilon"))
     if "at_least=" in sentence:
         buttons.append(WayOut("Say how large each group is at least", "at_least"))
     if "max_groups" in sentence:
         buttons.append(WayOut("Say how many groups one person may be in", "max_groups"))
     if isinstance(error, AlreadyPaid):
-        buttons.append(WayOut("Ask anew, as a new charge", "sql", asking.typed["sql"]))
+        buttons.append(WayOut("Ask anew, as a new charge", "sql", asking.fields["sql"]))
     return buttons

@@ -16,74 +16,74 @@ from deniable.curator.question import read_number
 from deniable.errors import DeniableError
 from deniable.plots import svg
 from deniable.server import audits
-from deniable.server.console.page import Here, PageRoute, Visit, safe
-from deniable.server.http.errors import told
+from deniable.server.console.page import Here, PageRoute, Visit, trust_picture
+from deniable.server.http.errors import describe_error
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 START = {"what": "question", "data": "", "sql": "", "epsilon": "0.5", "delta": "1e-8"}
 
 
 @router.get("/audits")
-async def page(here: Here) -> Response:
-    return await _page(here)
+async def page(visit: Here) -> Response:
+    return await _page(visit)
 
 
 @router.post("/audits")
-async def run(here: Here) -> Response:
-    form, service = here.typed, here.door.service
+async def run(visit: Here) -> Response:
+    form, service = visit.form, visit.door.service
 
     def act() -> int:
         epsilon = read_number("epsilon", form.clean("epsilon"))
         delta = read_number("delta", form.clean("delta") or "0")
         if form["what"] == "question":
-            return audits.run(service, here.caller, form["data"], form["sql"], epsilon, delta)
-        return audits.run_mechanism(service, here.caller, form["what"], epsilon, delta)
+            return audits.run(service, visit.caller, form["data"], form["sql"], epsilon, delta)
+        return audits.run_mechanism(service, visit.caller, form["what"], epsilon, delta)
 
     try:
-        done = await here.door.run(act)
+        done = await visit.door.run(act)
     except DeniableError as error:
-        status, body = told(error)
-        return await _page(here, status, sentence=body["message"])
-    return here.redirect(f"/audits/{done}")
+        status, body = describe_error(error)
+        return await _page(visit, status, sentence=body["message"])
+    return visit.redirect(f"/audits/{done}")
 
 
 @router.get("/audits/{audit}")
-async def one(here: Here, audit: int) -> Response:
-    record = await here.door.run(audits.look, here.door.service, here.caller, audit)
-    return here.draw("audit.html", **_facts(record), again=None)
+async def show_audit(visit: Here, audit: int) -> Response:
+    record = await visit.door.run(audits.look, visit.door.service, visit.caller, audit)
+    return visit.draw("audit.html", **_facts(record), again=None)
 
 
 @router.post("/audits/{audit}/replay")
-async def replay(here: Here, audit: int) -> Response:
-    service = here.door.service
-    record = await here.door.run(audits.look, service, here.caller, audit)
-    again = await here.door.run(audits.run_again, service, here.caller, audit)
-    return here.draw("audit.html", **_facts(record), again=again)
+async def replay(visit: Here, audit: int) -> Response:
+    service = visit.door.service
+    record = await visit.door.run(audits.look, service, visit.caller, audit)
+    again = await visit.door.run(audits.run_again, service, visit.caller, audit)
+    return visit.draw("audit.html", **_facts(record), again=again)
 
 
 @router.get("/audits/{audit}/finding.json")
-async def finding(here: Here, audit: int) -> Response:
-    record = await here.door.run(audits.look, here.door.service, here.caller, audit)
+async def finding(visit: Here, audit: int) -> Response:
+    record = await visit.door.run(audits.look, visit.door.service, visit.caller, audit)
     name = f'attachment; filename="finding-{audit}.json"'
     return Response(
         record.finding.to_json(), media_type="application/json", headers={"content-disposition": name}
     )
 
 
-async def _page(here: Visit, status: int = 200, *, sentence: str | None = None) -> Response:
-    service = here.door.service
-    records = await here.door.run(audits.listed, service, here.caller)
-    data = await here.door.run(service.datasets, here.caller)
-    fields = {name: here.typed.get(name, value) for name, value in START.items()}
-    return here.draw(
+async def _page(visit: Visit, status: int = 200, *, sentence: str | None = None) -> Response:
+    service = visit.door.service
+    records = await visit.door.run(audits.list_audits, service, visit.caller)
+    data = await visit.door.run(service.datasets, visit.caller)
+    fields = {name: visit.form.get(name, value) for name, value in START.items()}
+    return visit.draw(
         "audits.html", status, listed=records, data=data, typed=fields, sentence=sentence,
         mechanisms=audits.MECHANISMS, broken=audits.BROKEN,
     )  # fmt: skip
 
 
-def _facts(audited: audits.Audited) -> dict[str, Any]:
-    bare = replace(audited.finding, witness=None)
-    return {"audited": audited, "finding": audited.finding, "roc": roc(audited.finding), "lines": str(bare)}
+def _facts(record: audits.Audited) -> dict[str, Any]:
+    bare = replace(record.finding, witness=None)
+    return {"audited": record, "finding": record.finding, "roc": roc(record.finding), "lines": str(bare)}
 
 
 def roc(finding: Finding) -> Markup | None:
@@ -105,4 +105,4 @@ def roc(finding: Finding) -> Markup | None:
         label=f"True against false positives of the attack on {finding.target}: "
         f"certified ε ≥ {finding.epsilon:.3g}, claimed {claim}",
     )
-    return safe(picture)
+    return trust_picture(picture)

@@ -20,8 +20,8 @@ from deniable.loss import Pure
 from deniable.numbers import short_down, short_up
 from deniable.plots import svg
 from deniable.server.console import spending
-from deniable.server.console.page import Here, PageRoute, Visit, safe
-from deniable.server.http.errors import told
+from deniable.server.console.page import Here, PageRoute, Visit, trust_picture
+from deniable.server.http.errors import describe_error
 from deniable.server.people.rights import Right
 from deniable.server.service import analyst_of
 from deniable.sql.plan.planner import plan
@@ -45,7 +45,7 @@ class Balance:
     owner: str
     status: str
     limit: Budget
-    spent: Spent
+    spending: Spent
     left: Left
     counts: int | None
     last: str | None
@@ -58,14 +58,16 @@ class Balance:
 
     @property
     def dial(self) -> Markup:
-        words = f"{self.name}: ε {short_up(self.spent.epsilon)} of {float(self.limit.epsilon):g} spent"
-        middle, below = short_up(self.spent.epsilon, 3), f"of ε = {float(self.limit.epsilon):g} spent"
-        return safe(svg.dial(self.spent.share, middle=middle, caption=below, label=words))
+        words = f"{self.name}: ε {short_up(self.spending.epsilon)} of {float(self.limit.epsilon):g} spent"
+        middle, below = short_up(self.spending.epsilon, 3), f"of ε = {float(self.limit.epsilon):g} spent"
+        return trust_picture(svg.dial(self.spending.share, middle=middle, caption=below, label=words))
 
     @property
     def meter(self) -> Markup:
-        percent = min(math.ceil(100 * self.spent.share), 100)
-        return safe(svg.meter(self.spent.share, label=f"{self.name}: {percent} % of the limit used"))
+        percent = min(math.ceil(100 * self.spending.share), 100)
+        return trust_picture(
+            svg.meter(self.spending.share, label=f"{self.name}: {percent} % of the limit used")
+        )
 
     @property
     def words(self) -> str:
@@ -81,86 +83,90 @@ class Balance:
 
 
 @router.get("/budget")
-async def page(here: Here) -> Response:
-    return await _page(here)
+async def page(visit: Here) -> Response:
+    return await _page(visit)
 
 
 @router.post("/budget/raise")
-async def raise_limit(here: Here) -> Response:
-    form = here.typed
+async def raise_limit(visit: Here) -> Response:
+    form = visit.form
 
     def act() -> str | None:
         limit = Budget(
             read_number("epsilon", form.clean("epsilon")), read_number("delta", form.clean("delta"))
         )
         analyst = form["analyst"] or None
-        return here.door.service.raise_limit(here.caller, form["data"], analyst, limit, form.clean("reason"))
+        return visit.door.service.raise_limit(
+            visit.caller, form["data"], analyst, limit, form.clean("reason")
+        )
 
-    return await _acted(here, act)
+    return await _carry_out(visit, act)
 
 
 @router.post("/budget/freeze")
-async def freeze(here: Here) -> Response:
-    form = here.typed
-    service = here.door.service
+async def freeze(visit: Here) -> Response:
+    form = visit.form
+    service = visit.door.service
     act = {"unfreeze": service.unfreeze}.get(form["act"], service.freeze)
-    return await _acted(
-        here, lambda: act(here.caller, form["data"], form["analyst"] or None, form.clean("reason"))
+    return await _carry_out(
+        visit, lambda: act(visit.caller, form["data"], form["analyst"] or None, form.clean("reason"))
     )
 
 
 @router.post("/budget/agree")
-async def agree(here: Here) -> Response:
-    service, number = here.door.service, here.typed["proposal"]
-    if here.typed["act"] == "drop":
-        return await _acted(here, lambda: service.drop(here.caller, number))
+async def agree(visit: Here) -> Response:
+    service, number = visit.door.service, visit.form["proposal"]
+    if visit.form["act"] == "drop":
+        return await _carry_out(visit, lambda: service.drop(visit.caller, number))
     try:
-        half = await here.door.run(service.agree, here.caller, number)
+        half = await visit.door.run(service.agree, visit.caller, number)
     except DeniableError as error:
-        status, body = told(error)
-        return await _page(here, status, sentence=body["message"])
+        status, body = describe_error(error)
+        return await _page(visit, status, sentence=body["message"])
     if half is None:
-        return here.redirect("/budget")
-    return await _page(here, half=half)
+        return visit.redirect("/budget")
+    return await _page(visit, half=half)
 
 
-async def _acted(here: Visit, act: Any) -> Response:
+async def _carry_out(visit: Visit, act: Any) -> Response:
     """Do it, and show the page; where it was refused, with what was typed."""
     try:
-        proposal = await here.door.run(act)
+        proposal = await visit.door.run(act)
     except DeniableError as error:
-        status, body = told(error)
-        return await _page(here, status, sentence=body["message"])
+        status, body = describe_error(error)
+        return await _page(visit, status, sentence=body["message"])
     if proposal is not None:
-        return await _page(here, proposal=proposal)
-    return here.redirect("/budget")
+        return await _page(visit, proposal=proposal)
+    return visit.redirect("/budget")
 
 
-async def _page(here: Visit, status: int = 200, **more: Any) -> Response:
-    service = here.door.service
-    balances, charts = await here.door.run(_facts, here)
-    sees_all = here.caller.may(Right.LOOK)
+async def _page(visit: Visit, status: int = 200, **additions: Any) -> Response:
+    service = visit.door.service
+    balances, charts = await visit.door.run(_facts, visit)
+    sees_all = visit.caller.may(Right.LOOK)
     waiting = []
     if sees_all:
-        waiting = await here.door.run(service.waiting, here.caller)
-    facts = {"sentence": None, "proposal": None, "half": None} | more
+        waiting = await visit.door.run(service.waiting, visit.caller)
+    facts = {"sentence": None, "proposal": None, "half": None} | additions
     roots = [each for each in balances if each.analyst is None] or balances
-    return here.draw(
-        "budget.html", status, roots=roots, balances=balances, charts=charts, typed=here.typed,
+    return visit.draw(
+        "budget.html", status, roots=roots, balances=balances, charts=charts, typed=visit.form,
         second=service.settings.second_person, whole=sees_all, waiting=waiting, **facts,
     )  # fmt: skip
 
 
-def _facts(here: Visit) -> tuple[list[Balance], list[Markup]]:
+def _facts(visit: Visit) -> tuple[list[Balance], list[Markup]]:
     """The balances, and what was spent by when of each data set, or of one's own parts."""
-    entries = here.door.service.history(here.caller)
-    balances = _balances(here, entries)
+    entries = visit.door.service.history(visit.caller)
+    balances = _balances(visit, entries)
     roots = [each for each in balances if each.analyst is None] or balances
-    return balances, [safe(spending.picture(here.door.service, entries, each.name)) for each in roots]
+    return balances, [
+        trust_picture(spending.picture(visit.door.service, entries, each.name)) for each in roots
+    ]
 
 
-def _balances(here: Visit, entries: list[Entry]) -> list[Balance]:
-    service, caller = here.door.service, here.caller
+def _balances(visit: Visit, entries: list[Entry]) -> list[Balance]:
+    service, caller = visit.door.service, visit.caller
     last = _last_times(entries)
     rows = []
     for name in service.datasets(caller):
@@ -191,7 +197,7 @@ def _balance(
     price = count_price(schema, account.unit)
     counts = None
     if price is not None:
-        counts = how_many(limit, standing.spent, price)
+        counts = count_charges(limit, standing.spent, price)
     return Balance(
         data, analyst, standing.owner, str(standing.status), limit.limit, limit.spent(standing.spent),
         limit.left(standing.spent), counts, last.get(account.name),
@@ -210,20 +216,20 @@ def count_price(schema: Schema, unit: Unit) -> float | None:
         return None
 
 
-def how_many(limit: Filter, spent: Charge, epsilon: float) -> int:
+def count_charges(limit: Filter, total: Charge, epsilon: float) -> int:
     """How many more charges of ε fit, one after the other.
 
     >>> limit = Filter.of(Budget(3))
-    >>> how_many(limit, limit.nothing, 0.125)
+    >>> count_charges(limit, limit.nothing, 0.125)
     24
     """
     each = limit.charge(Pure(epsilon))
     low, high = 0, 1
-    while high <= MOST_COUNTS and limit.admits(spent + each * high):
+    while high <= MOST_COUNTS and limit.admits(total + each * high):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        if limit.admits(spent + each * middle):
+        if limit.admits(total + each * middle):
             low = middle
         else:
             high = middle

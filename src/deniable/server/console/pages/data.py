@@ -15,7 +15,7 @@ from deniable.errors import DeniableError, InvalidParameter
 from deniable.guarantee import Budget
 from deniable.server.console.page import Here, PageRoute, Typed, Visit
 from deniable.server.data.declaration import Declaration
-from deniable.server.http.errors import told
+from deniable.server.http.errors import describe_error
 from deniable.server.people.rights import Right
 from deniable.sql.tree import Kind
 from deniable.units import Unit
@@ -33,41 +33,41 @@ BLANK_ROWS = 3
 class RegisterForm:
     """The form as it was typed."""
 
-    typed: dict[str, str]
+    fields: dict[str, str]
     columns: list[dict[str, str]]
 
     @classmethod
-    def of(cls, typed: Typed) -> RegisterForm:
+    def read(cls, form: Typed) -> RegisterForm:
         inputs = {name: START.get(name, "") for name in PLAIN}
-        inputs |= {name: typed.clean(name) for name in PLAIN if name in typed}
-        cells = [typed.all(f"column_{name}")[:MOST_COLUMNS] for name in COLUMN]
+        inputs |= {name: form.clean(name) for name in PLAIN if name in form}
+        cells = [form.list_values(f"column_{name}")[:MOST_COLUMNS] for name in COLUMN]
         rows = [dict(zip(COLUMN, row, strict=True)) for row in zip(*cells, strict=False)]
         return cls(inputs, rows)
 
     def with_columns(self, columns: list[dict[str, str]]) -> RegisterForm:
-        return RegisterForm(self.typed, columns)
+        return RegisterForm(self.fields, columns)
 
     @property
     def table(self) -> str:
-        return self.typed["table"] or self.typed["name"]
+        return self.fields["table"] or self.fields["name"]
 
     @property
     def unit(self) -> Unit:
-        if self.typed["protects"] == "row":
+        if self.fields["protects"] == "row":
             return Unit.row()
-        rows = self.typed["rows"]
-        if not self.typed["unit"]:
+        rows = self.fields["rows"]
+        if not self.fields["unit"]:
             raise InvalidParameter("Expected the column that says whose row it is. Nothing was registered.")
         if not rows.isascii() or not rows.isdigit():
             raise InvalidParameter(
                 "Expected how many rows of one person count at most, as a whole number. Nothing was "
                 "registered."
             )
-        return Unit.column(self.typed["unit"], max_rows=int(rows[:12]))
+        return Unit.column(self.fields["unit"], max_rows=int(rows[:12]))
 
     @property
     def declaration(self) -> Declaration:
-        inputs = self.typed
+        inputs = self.fields
         limit = Budget(
             read_number("epsilon", inputs["epsilon"]), read_number("delta", inputs["delta"] or "0")
         )
@@ -78,7 +78,7 @@ class RegisterForm:
         if inputs["protects"] != "row":
             table["unit"] = inputs["unit"]
         schema = yaml.safe_dump({"tables": {self.table: table}}, sort_keys=False, allow_unicode=True)
-        return Declaration.of(inputs["name"], {self.table: inputs["source"]}, schema, self.unit, limit)
+        return Declaration.declare(inputs["name"], {self.table: inputs["source"]}, schema, self.unit, limit)
 
 
 def _column(cells: dict[str, str]) -> dict[str, Any]:
@@ -91,13 +91,13 @@ def _column(cells: dict[str, str]) -> dict[str, Any]:
     if low:
         declaration["bounds"] = [low, high]
     if cells["scale"].strip() and kind == Kind.DECIMAL:
-        declaration["scale"] = _typed(name, Kind.INTEGER, cells["scale"])
+        declaration["scale"] = _read_key(name, Kind.INTEGER, cells["scale"])
     if cells["keys"].strip():
-        declaration["keys"] = [_typed(name, kind, key) for key in cells["keys"].split(",")]
+        declaration["keys"] = [_read_key(name, kind, key) for key in cells["keys"].split(",")]
     return declaration
 
 
-def _typed(name: str, kind: str, text: str) -> Any:
+def _read_key(name: str, kind: str, text: str) -> Any:
     """A key as its column's type."""
     text = text.strip()
     try:
@@ -124,55 +124,57 @@ def _typed(name: str, kind: str, text: str) -> Any:
 
 
 @router.get("/data")
-async def page(here: Here) -> Response:
-    return await _page(here)
+async def page(visit: Here) -> Response:
+    return await _page(visit)
 
 
 @router.post("/data")
-async def register(here: Here) -> Response:
+async def register(visit: Here) -> Response:
     """Fill in names and types, add a row, test, or register: each keeps what was typed."""
-    here.caller.need(Right.MANAGE)
-    form, service, door = RegisterForm.of(here.typed), here.door.service, here.door
+    visit.caller.need(Right.MANAGE)
+    form, service, door = RegisterForm.read(visit.form), visit.door.service, visit.door
     try:
-        match here.typed["act"]:
+        match visit.form["act"]:
             case "more":
-                return await _page(here, form=form.with_columns([*form.columns, *_blank(BLANK_ROWS)]))
+                return await _page(visit, form=form.with_columns([*form.columns, *_blank(BLANK_ROWS)]))
             case "read":
-                description = await door.run(service.describe, here.caller, form.typed["source"], form.table)
+                description = await door.run(
+                    service.describe, visit.caller, form.fields["source"], form.table
+                )
                 columns = [
                     _blank(1)[0] | {"name": c.name, "type": c.type.kind.value} for c in description.columns
                 ]
                 return await _page(
-                    here,
+                    visit,
                     form=form.with_columns(columns),
                     good="Names and types were read from the file's head; no row was.",
                 )
             case "test":
-                await door.run(service.test, here.caller, form.declaration)
-                return await _page(here, form=form, good="It opens as declared. Nothing was registered yet.")
+                await door.run(service.test, visit.caller, form.declaration)
+                return await _page(visit, form=form, good="It opens as declared. Nothing was registered yet.")
             case _:
-                warning = await door.run(service.warning, here.caller, form.declaration)
-                if await door.run(service.register, here.caller, form.declaration) is not None:
-                    return await _page(here, good=PROPOSED, sentence=warning)
+                warning = await door.run(service.warning, visit.caller, form.declaration)
+                if await door.run(service.register, visit.caller, form.declaration) is not None:
+                    return await _page(visit, good=PROPOSED, sentence=warning)
                 if warning is not None:
-                    return await _page(here, good="It is registered.", sentence=warning)
+                    return await _page(visit, good="It is registered.", sentence=warning)
     except DeniableError as error:
-        status, body = told(error)
-        return await _page(here, status, form=form, sentence=body["message"])
-    return here.redirect("/data")
+        status, body = describe_error(error)
+        return await _page(visit, status, form=form, sentence=body["message"])
+    return visit.redirect("/data")
 
 
 @router.post("/data/version")
-async def version(here: Here) -> Response:
-    form = here.typed
+async def version(visit: Here) -> Response:
+    form = visit.form
     try:
-        service, new_version = here.door.service, form.clean("version")
-        if await here.door.run(service.set_version, here.caller, form["data"], new_version) is not None:
-            return await _page(here, good=PROPOSED)
+        service, new_version = visit.door.service, form.clean("version")
+        if await visit.door.run(service.set_version, visit.caller, form["data"], new_version) is not None:
+            return await _page(visit, good=PROPOSED)
     except DeniableError as error:
-        status, body = told(error)
-        return await _page(here, status, sentence=body["message"])
-    return here.redirect("/data")
+        status, body = describe_error(error)
+        return await _page(visit, status, sentence=body["message"])
+    return visit.redirect("/data")
 
 
 def _blank(count: int) -> list[dict[str, str]]:
@@ -180,26 +182,26 @@ def _blank(count: int) -> list[dict[str, str]]:
 
 
 async def _page(
-    here: Visit, status: int = 200, *, form: RegisterForm | None = None, sentence: str | None = None,
+    visit: Visit, status: int = 200, *, form: RegisterForm | None = None, sentence: str | None = None,
     good: str | None = None,
 ) -> Response:  # fmt: skip
-    sets = await here.door.run(_sets, here)
-    manage = here.caller.may(Right.MANAGE)
-    form = form or RegisterForm.of(Typed([]))
+    sets = await visit.door.run(_sets, visit)
+    manage = visit.caller.may(Right.MANAGE)
+    form = form or RegisterForm.read(Typed([]))
     if not form.columns:
         form = form.with_columns(_blank(BLANK_ROWS))
     files = []
     if manage:
-        files = await here.door.run(here.door.service.files, here.caller)
-    return here.draw(
+        files = await visit.door.run(visit.door.service.files, visit.caller)
+    return visit.draw(
         "data.html", status, sets=sets, form=form, files=files, manage=manage, sentence=sentence, good=good,
-        kinds=[kind.value for kind in Kind], opened=bool(form.typed["name"] or sentence or good or not sets),
-        typed=here.typed,
+        kinds=[kind.value for kind in Kind], opened=bool(form.fields["name"] or sentence or good or not sets),
+        typed=visit.form,
     )  # fmt: skip
 
 
-def _sets(here: Visit) -> list[dict[str, Any]]:
-    service, caller = here.door.service, here.caller
+def _sets(visit: Visit) -> list[dict[str, Any]]:
+    service, caller = visit.door.service, visit.caller
     sets = []
     for name in service.datasets(caller):
         listing = service.schema(caller, name)

@@ -11,7 +11,7 @@ from deniable.accounting import meaning
 from deniable.curator.question import read_number
 from deniable.numbers import percent_down, percent_up, short_up
 from deniable.plots import svg
-from deniable.server.console.page import Here, PageRoute, safe
+from deniable.server.console.page import Here, PageRoute, trust_picture
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 MOST_EPSILON = 8.0
@@ -26,18 +26,16 @@ LIKENESSES = (
 
 
 @router.get("/explain")
-async def page(here: Here, epsilon: str = "1", prior: str = "0.1", group: str = "1") -> Response:
-    facts = explained(
-        _within(epsilon, 0.01, MOST_EPSILON), _within(prior, 0.001, 0.999), _within(group, 1, 20)
-    )
-    return here.draw("parts/meaning.html" if here.fragment else "explain.html", **facts)
+async def page(visit: Here, epsilon: str = "1", prior: str = "0.1", group: str = "1") -> Response:
+    facts = make_facts(_clamp(epsilon, 0.01, MOST_EPSILON), _clamp(prior, 0.001, 0.999), _clamp(group, 1, 20))
+    return visit.draw("parts/meaning.html" if visit.fragment else "explain.html", **facts)
 
 
-def _within(text: str, low: float, high: float) -> float:
+def _clamp(text: str, low: float, high: float) -> float:
     return min(max(float(read_number("value", text)), low), high)
 
 
-def explained(epsilon: float, prior: float, group: float) -> dict[str, Any]:
+def make_facts(epsilon: float, prior: float, group: float) -> dict[str, Any]:
     """What everything on the page is drawn from."""
     size = int(group)
     total = epsilon * size
@@ -66,7 +64,7 @@ def explained(epsilon: float, prior: float, group: float) -> dict[str, Any]:
         "right": percent_up(right, 3),
         "caught": percent_up(meaning.attacker_power(0.01, total), 3),
         "likeness": next(words for most, words in LIKENESSES if epsilon <= most),
-        "belief": safe(picture),
-        "region": safe(region),
+        "belief": trust_picture(picture),
+        "region": trust_picture(region),
         "most": MOST_EPSILON,
     }

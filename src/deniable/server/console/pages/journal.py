@@ -15,8 +15,8 @@ from deniable.errors import DeniableError
 from deniable.ledger import Entry, EntryKind
 from deniable.server import facts
 from deniable.server.console.page import Here, PageRoute, Visit
-from deniable.server.console.spending import moved
-from deniable.server.http.errors import told
+from deniable.server.console.spending import find_change
+from deniable.server.http.errors import describe_error
 from deniable.server.people.rights import Right
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -46,16 +46,16 @@ class EntryLine:
 
     seq: int
     time: str
-    what: str
+    words: str
     account: str
     analyst: str
     text: str
     epsilon: float | None
-    certified: bool
+    has_certificate: bool
 
     @classmethod
-    def of(cls, entry: Entry) -> EntryLine:
-        change = moved(entry, entry.account)
+    def from_entry(cls, entry: Entry) -> EntryLine:
+        change = find_change(entry, entry.account)
         cost = None
         if change is not None:
             cost = change[0] * _epsilon(change[1])
@@ -73,20 +73,20 @@ def _epsilon(charge: Any) -> float:
 
 
 @router.get("/ledger")
-async def page(here: Here, before: int = 0, account: str = "") -> Response:
-    return await _page(here, before=before, account=account)
+async def page(visit: Here, before: int = 0, account: str = "") -> Response:
+    return await _page(visit, before=before, account=account)
 
 
 @router.post("/ledger/verify")
-async def verify(here: Here) -> Response:
+async def verify(visit: Here) -> Response:
     """Read everything and check every seal. It changes nothing; it is no GET because it is work."""
-    head = here.typed.clean("head")
+    head = visit.form.clean("head")
     try:
-        here.door.service.throttle.hit("requests", here.caller.name)
-        verification, act = await here.door.run(here.door.service.verify, here.caller, head or None)
+        visit.door.service.throttle.hit("requests", visit.caller.name)
+        verification, act = await visit.door.run(visit.door.service.verify, visit.caller, head or None)
     except DeniableError as error:
-        status, body = told(error)
-        return await _page(here, status, sentence=body["message"], typed_head=head)
+        status, body = describe_error(error)
+        return await _page(visit, status, sentence=body["message"], typed_head=head)
     problems = facts.problems(verification, act)
     now = datetime.now(UTC).strftime("%H:%M:%S UTC")
     report = {
@@ -95,28 +95,28 @@ async def verify(here: Here) -> Response:
         "when": now,
         "count": verification.head.count,
     }
-    return await _page(here, verified=report, typed_head=head)
+    return await _page(visit, verified=report, typed_head=head)
 
 
 async def _page(
-    here: Visit, status: int = 200, *, before: int = 0, account: str = "", **more: Any
+    visit: Visit, status: int = 200, *, before: int = 0, account: str = "", **additions: Any
 ) -> Response:
-    service, may_look = here.door.service, here.caller.may(Right.LOOK)
-    entries = await here.door.run(service.history, here.caller)
+    service, may_look = visit.door.service, visit.caller.may(Right.LOOK)
+    entries = await visit.door.run(service.history, visit.caller)
     accounts = sorted({entry.account for entry in entries if entry.account})
     if account:
         entries = [entry for entry in entries if entry.account == account]
     older = [entry for entry in entries if not before or entry.seq < before]
-    lines = [EntryLine.of(entry) for entry in reversed(older[-PAGE:])]
+    lines = [EntryLine.from_entry(entry) for entry in reversed(older[-PAGE:])]
     acts, head = [], ""
     if may_look:
-        acts = (await here.door.run(service.acts, here.caller))[-PAGE:][::-1]
-        head = str(await here.door.run(service.ledger.head))
+        acts = (await visit.door.run(service.acts, visit.caller))[-PAGE:][::-1]
+        head = str(await visit.door.run(service.ledger.head))
     next_page = 0
     if len(older) > PAGE:
         next_page = lines[-1].seq
-    extras = {"sentence": None, "verified": None, "typed_head": ""} | more
-    return here.draw(
+    extras = {"sentence": None, "verified": None, "typed_head": ""} | additions
+    return visit.draw(
         "ledger.html", status, lines=lines, acts=acts, head=head, whole=may_look, account=account,
         accounts=accounts, total=len(entries), more=next_page, **extras,
     )  # fmt: skip

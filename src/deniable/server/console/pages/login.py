@@ -17,7 +17,7 @@ from deniable.server.console.page import (
     draw,
 )
 from deniable.server.http.door import SECURE_COOKIE, AtDoor, Door, address
-from deniable.server.http.errors import told
+from deniable.server.http.errors import describe_error
 from deniable.server.people.rights import Caller, Right
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -28,8 +28,8 @@ COOKIE = (
 
 
 @router.get("/")
-async def start(here: Here) -> Response:
-    return here.redirect(_home(here.caller))
+async def start(visit: Here) -> Response:
+    return visit.redirect(_home(visit.caller))
 
 
 @router.get("/login")
@@ -40,7 +40,7 @@ async def form(request: Request, door: AtDoor) -> Response:
 @router.post("/login")
 async def login(request: Request, door: AtDoor) -> Response:
     door.check_origin(request)
-    form = await Typed.of(request)
+    form = await Typed.read(request)
     name = form["name"].strip()
     try:
         visit = request.cookies.get(VISIT_COOKIE)
@@ -51,10 +51,10 @@ async def login(request: Request, door: AtDoor) -> Response:
         with door.service.throttle.login(name, address(request)):
             secret, caller = await door.run(door.service.roster.login, name[:200], form["password"][:300])
     except DeniableError as error:
-        status, body = told(error)
+        status, body = describe_error(error)
         return _form(request, door, status, name=name, sentence=body["message"])
     goal = form["back"]
-    if not _inside(goal):
+    if not _is_inside(goal):
         goal = _home(caller)
     if caller.must_change:
         goal = "/password"
@@ -65,32 +65,32 @@ async def login(request: Request, door: AtDoor) -> Response:
 
 
 @router.get("/password")
-async def password_form(here: Here) -> Response:
-    return here.draw("password.html", sentence=None)
+async def password_form(visit: Here) -> Response:
+    return visit.draw("password.html", sentence=None)
 
 
 @router.post("/password")
-async def password(here: Here) -> Response:
-    form, door = here.typed, here.door
+async def password(visit: Here) -> Response:
+    form, door = visit.form, visit.door
     try:
         if form["new"] != form["again"]:
             raise Forbidden("The two new passwords differ. Nothing was changed.")
-        with door.service.throttle.guesses(f"{here.caller.name}, logged in"):
+        with door.service.throttle.guesses(f"{visit.caller.name}, logged in"):
             fresh = await door.run(
-                door.service.roster.set_password, here.secret, form["old"] or None, form["new"]
+                door.service.roster.set_password, visit.secret, form["old"] or None, form["new"]
             )
     except DeniableError as error:
-        status, body = told(error)
-        return here.draw("password.html", status, sentence=body["message"])
-    response = here.redirect("/")
+        status, body = describe_error(error)
+        return visit.draw("password.html", status, sentence=body["message"])
+    response = visit.redirect("/")
     give(response, door, fresh)
     return response
 
 
 @router.post("/logout")
-async def logout(here: Here) -> Response:
-    await here.door.run(here.door.service.roster.end, here.secret)
-    response = here.redirect("/login")
+async def logout(visit: Here) -> Response:
+    await visit.door.run(visit.door.service.roster.end, visit.secret)
+    response = visit.redirect("/login")
     response.delete_cookie(SECURE_COOKIE, secure=True, httponly=True, samesite="strict")
     return response
 
@@ -103,7 +103,7 @@ def _form(
     back = request.query_params.get("back", "")
     response = draw(
         request, "login.html", status, caller=None, token=door.service.roster.csrf(visit), name=name,
-        sentence=sentence, back=back if _inside(back) else "",
+        sentence=sentence, back=back if _is_inside(back) else "",
         provider=door.service.provider is not None,
     )  # fmt: skip
     response.set_cookie(VISIT_COOKIE, visit, path="/", secure=True, httponly=True, samesite="strict")
@@ -119,10 +119,10 @@ def give(response: Response, door: Door, secret: str) -> None:
     )
 
 
-def _inside(path: str) -> bool:
+def _is_inside(path: str) -> bool:
     """A page of this site, and no address that begins like one.
 
-    >>> _inside("/budget"), _inside("//elsewhere.example"), _inside("/\\\\elsewhere.example")
+    >>> _is_inside("/budget"), _is_inside("//elsewhere.example"), _is_inside("/\\\\elsewhere.example")
     (True, False, False)
     """
     return path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()

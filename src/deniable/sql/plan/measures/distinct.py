@@ -35,6 +35,7 @@ class Distinct(Measure):
 
     def statement(self, writer: Writer, group: Sequence[int], grid: Grid | None, salt: str) -> Statement:
         values = [*(f"k{i}" for i in group), writer.value_name(self, [self])]
+        # Cut before values are made distinct: a value that many have must not shield the other values of one.
         cut = writer.cut(writer.meeting(self), values, writer.limit.rows, salt)
         names = ", ".join(writer.quoted(name) for name in values)
         different = (

@@ -100,6 +100,7 @@ def _rounded(lower: float, upper: float, centred: bool | None, bits: int, scale:
     all values."""
     centre = {None: lower, True: lower / 2 + upper / 2, False: 0.0}[centred]
     width = max(abs(lower - centre), abs(upper - centre), 2.0**-900)
+    # Division by a power of two is exact, so all engines round a value to the same integer.
     step = 2.0 ** (math.frexp(width)[1] - bits + 1)
     low, high = _unit(lower, centre, step), _unit(upper, centre, step)
     ends = Fraction(lower), Fraction(upper)

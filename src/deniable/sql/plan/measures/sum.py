@@ -84,5 +84,7 @@ def summed(total: int, low: int, high: int, *, replace: bool, single: bool) -> I
     span = max(high, 0) - min(low, 0) or 1
     if single:
         return IntegerSensitivity(total * span, (total * span) ** 2)
+    # Of one sign, old and new rows lie in one orthant: ‖a − b‖² ≤ ‖a‖² + ‖b‖². Else they may point apart, and
+    # the norms add.
     one_sign = low >= 0 or high <= 0
     return IntegerSensitivity(2 * total * top, (2 if one_sign else 4) * (total * top) ** 2)
