@@ -51,7 +51,6 @@ LONE_NAMES = {
     ("loss", "functions"): 4,
     ("loss", "parameters"): 14,
     ("loss", "attributes"): 16,
-    ("mechanisms", "functions"): 5,
     ("randomness", "functions"): 5,
     ("randomness", "parameters"): 6,
     ("randomness", "attributes"): 16,

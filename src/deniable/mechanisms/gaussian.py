@@ -11,7 +11,7 @@ from deniable.guarantee import Budget
 from deniable.loss import DiscreteGaussianNoise, GaussianNoise, Number, exact
 from deniable.mechanisms import grid
 from deniable.mechanisms.integer_noise import Family, IntegerNoise, gaussian
-from deniable.mechanisms.shape import NumberMechanism, chosen
+from deniable.mechanisms.shape import NumberMechanism, choose_granularity
 from deniable.units import Unit
 
 _BITS = 13
@@ -71,20 +71,20 @@ class Gaussian(NumberMechanism):
         width = exact(checks.number("sensitivity", sensitivity, above=0))
         # Continuous noise is where the search starts; the profile of integer noise decides.
         start = accounting.calibrate(GaussianNoise, budget)
-        g = chosen(exact(start) * width, granularity, real, _BITS)
+        g = choose_granularity(exact(start) * width, granularity, real, _BITS)
         # The sensitivity in grid units follows from the grid alone: the template tells it.
         template = cls(1 if g is None else g, sensitivity, dimension, g, unit)
         units = template.loss.sensitivity
         sigma = accounting.calibrate(
             lambda x: replace(template.loss, sigma=x), budget, start=start * float(units)
         )
-        return replace(template, sigma=template.shape.measured(sigma))
+        return replace(template, sigma=template.shape.to_data(sigma))
 
     @cached_property
     def noise(self) -> IntegerNoise:
         shape, has_grid = self.shape, self.granularity is not None
         units = grid.l2_units(self.sensitivity, shape.step, shape.size) if has_grid else self.sensitivity
-        return gaussian(shape.stated(self.sigma), units, shape.size)
+        return gaussian(shape.loss_scale(self.sigma), units, shape.size)
 
     @property
     def loss(self) -> DiscreteGaussianNoise:

@@ -220,7 +220,7 @@ def _is_number(x: Any) -> bool:
 def _nearest(x: Any, g: Fraction) -> int:
     """⌊x/g + ½⌋ within ±LIMIT, in exact arithmetic."""
     try:
-        value = _exactly(x)
+        value = _to_fraction(x)
     except OverflowError:  # what `as_integer_ratio` says of an infinity
         if x > 0:
             return LIMIT
@@ -230,7 +230,7 @@ def _nearest(x: Any, g: Fraction) -> int:
     return max(-LIMIT, min(LIMIT, math.floor(value / g + Fraction(1, 2))))
 
 
-def _exactly(x: Any) -> Fraction:
+def _to_fraction(x: Any) -> Fraction:
     """The number that `x` is, without rounding: rounding first could move two neighbours apart."""
     if isinstance(x, Rational):
         return Fraction(int(x.numerator), int(x.denominator))

@@ -84,7 +84,7 @@ class IntegerNoise:
 
     def within(self, beta: float) -> int:
         """The least t with P(|noise| > t) ≤ beta for one coordinate."""
-        return _within(self.family, self._exact, beta)
+        return _quantile(self.family, self._exact, beta)
 
     def norm_within(self, beta: float, dimension: int) -> int:
         """The least t found with P(|noise₁| + … + |noise_k| > t) ≤ beta for k = `dimension` coordinates."""
@@ -135,6 +135,6 @@ def tail(family: Family, scale: Fraction, n: int) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _within(family: Family, scale: Fraction, beta: float) -> int:
+def _quantile(family: Family, scale: Fraction, beta: float) -> int:
     """Remembered: a table asks for the same ± in every cell."""
     return tails.quantile(lambda n: tail(family, scale, n), beta, float(scale))

@@ -13,7 +13,7 @@ from deniable.loss import DiscreteLaplaceNoise, Number, exact
 from deniable.mechanism import Error, Random
 from deniable.mechanisms import grid
 from deniable.mechanisms.integer_noise import Family, IntegerNoise, laplace
-from deniable.mechanisms.shape import NumberMechanism, chosen
+from deniable.mechanisms.shape import NumberMechanism, choose_granularity
 from deniable.numbers import plain
 from deniable.units import Unit
 
@@ -79,7 +79,7 @@ class Laplace(NumberMechanism):
         """
         eps = exact(checks.number("epsilon", epsilon, above=0))
         delta = exact(checks.number("sensitivity", sensitivity, above=0))
-        g = chosen(delta / eps, granularity, real)
+        g = choose_granularity(delta / eps, granularity, real)
         # The sensitivity in grid units follows from the grid alone, whatever the scale: the template tells
         # it.
         template = cls(1 if g is None else g, sensitivity, dimension, g, unit)
@@ -89,7 +89,7 @@ class Laplace(NumberMechanism):
     def noise(self) -> IntegerNoise:
         shape, has_grid = self.shape, self.granularity is not None
         units = grid.l1_units(self.sensitivity, shape.step, shape.size) if has_grid else int(self.sensitivity)
-        return laplace(shape.stated(self.scale), units)
+        return laplace(shape.loss_scale(self.scale), units)
 
     @property
     def loss(self) -> DiscreteLaplaceNoise:

@@ -97,12 +97,12 @@ class RandomizedResponse:
         several = isinstance(data, list | np.ndarray) or (isinstance(data, tuple) and self._index(data) < 0)
         values = [*data] if several else [data]
         indices = np.array([self._index(value) for value in values], np.int64)
-        reports = [self.options[i] for i in self._reported(indices, rng)]
+        reports = [self.options[i] for i in self._report(indices, rng)]
         if several:
             return reports
         return reports[0]
 
-    def _reported(self, indices: NDArray[np.int64], rng: Random) -> NDArray[np.int64]:
+    def _report(self, indices: NDArray[np.int64], rng: Random) -> NDArray[np.int64]:
         """Each index as it is reported: the same work whatever it is, a lie being 1 to k − 1 further
         round."""
         n, k = len(indices), len(self.options)

@@ -58,13 +58,13 @@ class GridShape:
             )
         return scale
 
-    def stated(self, value: Number) -> Number:
+    def loss_scale(self, value: Number) -> Number:
         """A scale in grid units as a loss states it: as it was given, where there is no grid."""
         if self.granularity is None:
             return value
         return plain(exact(value) / self.step)
 
-    def measured(self, units: Number) -> Number:
+    def to_data(self, units: Number) -> Number:
         """Grid units in the data's own measure, exactly."""
         if self.granularity is None:
             return units
@@ -87,15 +87,15 @@ class GridShape:
         within = float((units + Fraction(self.rounding)) * self.step)
         if self.dimension is not None:
             return Error(within, float(confidence), None, "largest")
-        return Error(within, float(confidence), self.expected(noise), "absolute")
+        return Error(within, float(confidence), self.expected_error(noise), "absolute")
 
     def norm_error(self, noise: IntegerNoise, confidence: float) -> Error:
         """Of the L1 norm of all coordinates' errors."""
         units = noise.norm_within(float(checks.failure(confidence)), self.size)
         within = float((units + self.size * Fraction(self.rounding)) * self.step)
-        return Error(within, float(confidence), self.size * self.expected(noise), "l1")
+        return Error(within, float(confidence), self.size * self.expected_error(noise), "l1")
 
-    def expected(self, noise: IntegerNoise) -> float:
+    def expected_error(self, noise: IntegerNoise) -> float:
         """E|noise + r| = E|noise| + |r|·P(noise = 0) for symmetric integer noise and rounding |r| ≤ ½."""
         return (noise.mean + self.rounding * noise.at_zero) * float(self.step)
 
@@ -184,7 +184,7 @@ class NumberMechanism(ABC):
         return self.shape.noisy(data, self.noise, rng)
 
 
-def chosen(scale: Fraction, given: Number | None, real: bool, bits: int = 20) -> Number | None:
+def choose_granularity(scale: Fraction, given: Number | None, real: bool, bits: int = 20) -> Number | None:
     """The granularity for noise of about `scale`: the given one, none for whole numbers,
     else about scale/2^bits."""
     if given is not None:
@@ -208,7 +208,7 @@ def largest_scale(
     shape = GridShape(dimension, g)
     beta = tails.per_coordinate(checks.failure(confidence), shape.size)
     units = tails.largest_scale(lambda scale: tail(family, scale, n), beta)
-    return shape.measured(units), g
+    return shape.to_data(units), g
 
 
 def reach(tolerance: Number, given: Number | None, real: bool) -> tuple[Number | None, int]:
@@ -219,7 +219,7 @@ def reach(tolerance: Number, given: Number | None, real: bool) -> tuple[Number |
     all confidences that a float can state.
     """
     t = exact(checks.number("tolerance", tolerance, above=0))
-    g = chosen(t, given, real, bits=30)
+    g = choose_granularity(t, given, real, bits=30)
     # On a grid, reading may add half a unit to what the noise does.
     n = math.ceil(t) if g is None else math.ceil(t / exact(g) - Fraction(1, 2))
     if n < 1:

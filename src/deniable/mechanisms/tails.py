@@ -222,10 +222,10 @@ def largest_scale(tail: Callable[[Fraction], float], beta: float) -> float:
         else:
             high = middle
     # `low` is the side on which the tail stays within β.
-    return _down(low)
+    return _round_down(low)
 
 
-def _down(x: float) -> float:
+def _round_down(x: float) -> float:
     """A shorter decimal at most `x`: 12 significant digits."""
     digits = 11 - math.floor(math.log10(x))
     if abs(digits) < 280:

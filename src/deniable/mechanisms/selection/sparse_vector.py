@@ -113,7 +113,7 @@ class Runs(Conversing):
             laplace(mechanism.threshold_scale),
             laplace(mechanism.question_scale),
         )
-        self._passed = 0
+        self._yes_count = 0
         self._threshold: int | None = None
 
     def ask(self, question: Callable[[Any], Any]) -> bool:
@@ -124,7 +124,7 @@ class Runs(Conversing):
             raise InvalidQuery(
                 f"Expected a function of the data, got {type(question).__name__}. Nothing was asked."
             )
-        if self._passed == m.runs:
+        if self._yes_count == m.runs:
             raise InvalidQuery(
                 f"This conversation has said yes {m.runs} times and is over. Open another one."
             )
@@ -134,7 +134,7 @@ class Runs(Conversing):
         answer = self._units(_answer(question, self._data))
         is_above = answer + self._question_noise.draw(self._rng) >= self._threshold
         if is_above:
-            self._passed, self._threshold = self._passed + 1, None
+            self._yes_count, self._threshold = self._yes_count + 1, None
         return is_above
 
     def _units(self, value: Any) -> int:
@@ -143,7 +143,7 @@ class Runs(Conversing):
     @property
     def used(self) -> Loss:
         """The runs that said yes, and the one begun, each in full: known from the answers alone."""
-        begun = self._passed + (self._threshold is not None)
+        begun = self._yes_count + (self._threshold is not None)
         if begun:
             return self._mechanism.run_loss * begun
         return Composed(())
