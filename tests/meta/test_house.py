@@ -39,7 +39,6 @@ LONE_NAMES = {
     ("accounting", "parameters"): 5,
     ("accounting", "attributes"): 8,
     ("attack", "attributes"): 4,
-    ("audit", "attributes"): 3,
     ("curator", "parameters"): 6,
     ("curator", "attributes"): 16,
     ("learn", "functions"): 16,
