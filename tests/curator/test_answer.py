@@ -119,7 +119,7 @@ def test_it_is_kept_and_read_again_bit_for_bit() -> None:
     made = Answer.from_release(
         Release(result, LOSS, Unit.column("p", max_rows=3), None, "7:ab"), epsilon=0.1, delta=1e-9
     )
-    kept = Kept.of("key", "7:ab", LOSS, None, True, made.to_text())
+    kept = Kept.from_release("key", "7:ab", LOSS, None, True, made.to_text())
     again = KeptText(kept).read_answer("7:ab", "key").answer(None, again=True)
     assert again.value.equals(made.value) or again.value.slice(0, 1).equals(made.value.slice(0, 1))
     assert again.value.schema == made.value.schema

@@ -109,7 +109,7 @@ class Url:
     path: str = ""
     body: bool = False
     seconds: float = SECONDS
-    led: dict[str, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
+    hits: dict[str, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
     """For each neighbour, whether the path led to something in any answer."""
     errors: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
     """For each neighbour, how many errors came before any other answer."""
@@ -147,7 +147,7 @@ class Url:
         )
 
     def _error(self, data: str, address: str, status: int) -> list[Any]:
-        if not any(self.led.values()):
+        if not any(self.hits.values()):
             self.errors[data] = self.errors.get(data, 0) + 1
             if len(self.errors) > 1 and min(self.errors.values()) >= FIRST_ANSWERS:
                 raise Unusable(
@@ -159,8 +159,8 @@ class Url:
 
     def _look_at(self, data: str, body: Any) -> Any:
         value = _follow_path(body, self.path)
-        self.led[data] = self.led.get(data, False) or value is not None
-        if self.path and len(self.led) > 1 and not any(self.led.values()):
+        self.hits[data] = self.hits.get(data, False) or value is not None
+        if self.path and len(self.hits) > 1 and not any(self.hits.values()):
             raise Unusable(
                 f"--json-path {self.path} leads to nothing in {json.dumps(body)[:200]}. Nothing was "
                 "certified."

@@ -94,7 +94,7 @@ class Account(Original):
         self._unit_json = path[0].unit_json
         self._filter_json = path[0].filter_json
         self._zero_charge = path[0].filter.nothing
-        self.just_made = False  # its first charge is under the limit it was made with, whoever was charged
+        self.is_new = False  # its first charge is under the limit it was made with, whoever was charged
         self._prices = Prices(self.unit, {standing.name: standing.filter for standing in path})
         self.before_charge: Callable[[], None] | None = None
         """Of an account that is only proposed: makes it. Nothing is ever charged to a proposal."""
@@ -218,14 +218,14 @@ class Account(Original):
             return draft
 
         entry = self._journal.append(self._names, decide, requests.claim)
-        self.just_made = False
+        self.is_new = False
         return Paid(entry, loss, unit, source.private, charges, delta)
 
     def _check_current(self, standings: Standings) -> None:
         """Unit and limit may be set anew until the first charge: what was priced by old ones is refused."""
         standing = standings[self.name]
         same = standing.unit_json == self._unit_json and standing.filter.nothing == self._zero_charge
-        settable = self.just_made or self.name not in standings.tip.charged
+        settable = self.is_new or self.name not in standings.tip.charged
         if not same or (settable and standing.filter_json != self._filter_json):
             raise LedgerError(
                 f'The account "{self.name}" was set anew since it was opened here. Nothing was charged. Open '
@@ -334,7 +334,9 @@ class Account(Original):
         self._check_unit(release.unit)
         if release.entry is None:
             raise InvalidParameter("Expected a release that an account paid for. Nothing was kept.")
-        record = Kept.of(key, release.entry, release.loss, delta, release.private, content, release.unit)
+        record = Kept.from_release(
+            key, release.entry, release.loss, delta, release.private, content, release.unit
+        )
         return releases.keep(self._journal, record, self._names)
 
     def recall(

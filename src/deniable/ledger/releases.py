@@ -59,7 +59,7 @@ class Kept:
         )
 
     @classmethod
-    def of(
+    def from_release(
         cls,
         key: str,
         entry: str,

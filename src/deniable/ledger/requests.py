@@ -68,10 +68,10 @@ def claim(transaction: Transaction, entry: Entry) -> None:
             f"This key was used for another request, which entry {seq} paid for. Nothing was charged and "
             "nothing was run. Use a new key."
         )
-    raise lost(seq)
+    raise lost_answer(seq)
 
 
-def lost(seq: int) -> AlreadyPaid:
+def lost_answer(seq: int) -> AlreadyPaid:
     """What is said of a request that entry `seq` paid for, and whose answer is gone."""
     return AlreadyPaid(
         f"Entry {seq} was paid for this request, and its answer is not kept: it was lost, stopped, or is "

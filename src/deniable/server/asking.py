@@ -16,7 +16,7 @@ from deniable.curator.inquiry import Reply
 from deniable.curator.question import Question
 from deniable.curator.stop import TICK
 from deniable.errors import AlreadyPaid, BudgetExceeded, DeniableError
-from deniable.ledger.requests import lost, paid_once
+from deniable.ledger.requests import lost_answer, paid_once
 from deniable.server.purse import CHARGED, Hold, Purse, Purses
 
 
@@ -120,7 +120,7 @@ class Pending:
             entry = self._ledger.paid(self._key)
             if entry is None:
                 raise
-        raise lost(entry)
+        raise lost_answer(entry)
 
     def cancel(self) -> None:
         """Stop it, from any thread. What was charged stays charged."""

@@ -219,7 +219,7 @@ def test_blocks_that_were_kept_as_tables_are_still_read(engine: Engine) -> None:
         "seconds": 0.1,
         "answers": {"question": '{"value": "its answer"}'},
     }
-    row = Kept.of("key", "1:a", mine.loss, exact(0), True, json.dumps(content), Unit.row())
+    row = Kept.from_release("key", "1:a", mine.loss, exact(0), True, json.dumps(content), Unit.row())
     assert not KeptText(row).has_run
     assert KeptText(row).answer_to("question") == {"value": "its answer"}
     assert_same(KeptText(row).read_blocks("1:a", lambda: theirs).release.value[0], block)

@@ -82,7 +82,7 @@ class OpeningProposal:
                 ledger.reset(terms.name, terms.unit, limit=self.limit)
             account = open_account(ledger, terms.name, terms.unit, self.limit, terms.analyst)
         bind(ledger, terms)
-        account.just_made = True
+        account.is_new = True
         return account
 
 

@@ -47,7 +47,7 @@ class Log:
 
     def __init__(self, path: str, index: int) -> None:
         self._index, self._file = index, os.open(path, os.O_RDONLY)
-        self._seen: tuple[bytes, int, bytes] = (b"", 0, b"")
+        self._last_look: tuple[bytes, int, bytes] = (b"", 0, b"")
         """Salts, number and bytes of the last committed frame at the last look."""
         self.close = weakref.finalize(self, os.close, self._file)
         self.close.atexit = False  # whoever is still open then has a last look
@@ -57,38 +57,38 @@ class Log:
         must be the same before and after a frame was missed. Right after a commit of this connection the
         frames between the last look, at its beginning, and the last one are its own, and just written."""
         while True:
-            frames = self._committed()
+            frames = self._read_commit()
             if frames is None or self._holds(frames, is_walked=not after_commit):
                 return True
-            if self._committed() == frames:
+            if self._read_commit() == frames:
                 return False
 
-    def _holds(self, committed: Committed, *, is_walked: bool) -> bool:
-        if committed.frames == 0:
+    def _holds(self, commit: Committed, *, is_walked: bool) -> bool:
+        if commit.frames == 0:
             return True
-        if os.pread(self._file, HEADER, 0)[16:24] != committed.salts:
+        if os.pread(self._file, HEADER, 0)[16:24] != commit.salts:
             return False
-        salts, first, last = self._seen
-        if salts != committed.salts:  # begun anew, after all of it was written into the database
+        salts, first, last = self._last_look
+        if salts != commit.salts:  # begun anew, after all of it was written into the database
             first, last = 0, b""
-        if first > committed.frames or (first and self._frame(committed, first) != last):
+        if first > commit.frames or (first and self._frame(commit, first) != last):
             return False
         start = first + 1
         if first and not is_walked:
-            start = max(start, committed.frames)
-        for number in range(start, committed.frames + 1):
-            last = self._frame(committed, number)
-            if last[8:16] != committed.salts:
+            start = max(start, commit.frames)
+        for number in range(start, commit.frames + 1):
+            last = self._frame(commit, number)
+            if last[8:16] != commit.salts:
                 return False
-        if last[16:24] != committed.checksum:
+        if last[16:24] != commit.checksum:
             return False
-        self._seen = committed.salts, committed.frames, last
+        self._last_look = commit.salts, commit.frames, last
         return True
 
-    def _frame(self, committed: Committed, number: int) -> bytes:
-        return os.pread(self._file, FRAME, committed.place(number))
+    def _frame(self, commit: Committed, number: int) -> bytes:
+        return os.pread(self._file, FRAME, commit.place(number))
 
-    def _committed(self) -> Committed | None:
+    def _read_commit(self) -> Committed | None:
         """None before there is any, or where a writer ended between the two copies: SQLite then reads the log
         anew before it goes on."""
         for _ in range(TRIES):

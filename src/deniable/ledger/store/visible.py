@@ -276,14 +276,14 @@ def _handles() -> set[int] | None:
         return None
 
 
-def _descriptor(wanted: Identity | None) -> int | None:
+def _descriptor(identity: Identity | None) -> int | None:
     """The number by which this process has a file open; None where it has not, or where nobody can tell."""
     for handle in _handles() or ():
         try:
             status = os.fstat(handle)
         except OSError:  # closed meanwhile
             continue
-        if (status.st_dev, status.st_ino) == wanted:
+        if (status.st_dev, status.st_ino) == identity:
             return handle
     return None
 
