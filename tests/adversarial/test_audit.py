@@ -39,7 +39,7 @@ def attacked(target: Any, samples: int = 4000, second: Any = 1000, **more: Any) 
 # ------------------------------------------------------------------------------------------------ a second process
 
 
-@pytest.mark.parametrize("audits", [30, pytest.param(150, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("audits", [12, pytest.param(150, marks=pytest.mark.soak)])
 def test_a_target_exactly_at_its_claim_is_accused_no_more_often_than_stated(audits: int) -> None:
     """A module-level default_rng(42), two workers allowed, with a time as anybody would call it; α = .05."""
     found = [
@@ -183,7 +183,7 @@ def test_zero_guesses_are_no_evidence() -> None:
     assert Finding.from_json(found.to_json()).reasons == found.reasons
 
 
-@pytest.mark.parametrize("records", [80, pytest.param(400, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("records", [30, pytest.param(400, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("kind", ["normal", "integers", "bits", "rare", "constant", "float32", "bursts"])
 def test_independent_runs_are_seldom_said_to_repeat(kind: str, records: int) -> None:
     """Records of 600 runs at α = .05, orders mixed as an audit mixes them."""

@@ -24,6 +24,7 @@ from deniable.audit.training.designs import (
     watch_windows,
 )
 from deniable.audit.training.fields import lengths, wake
+from tests.audit.repeats import repeats
 
 CLAIM = Training(calibrate_noise(8, 1e-5, rate=0.05, steps=2000), 1.5, 50, 0.05, 2000, 1e-5)
 LAYERS = (120, 12, 60, 8)
@@ -73,7 +74,7 @@ def test_a_cap_that_a_row_fills_is_found() -> None:
         noise = CLAIM.noise_multiplier * CLAIM.clip * rng.standard_normal(200)
         return (clipped[: round(CLAIM.lot)].sum(axis=0) + noise) / CLAIM.lot
 
-    found = canaries(capped, CLAIM, dimension=200, rounds=1200, each=60, confidence=0.999)
+    found = canaries(capped, CLAIM, dimension=200, rounds=1200, each=60, confidence=0.999, seconds=1000)
     assert (found.verdict, found.options["design"]) == (Verdict.VIOLATION, "opposed")
 
 
@@ -86,7 +87,7 @@ def test_a_length_that_overflows_and_goes_unclipped_is_found() -> None:
         noise = CLAIM.noise_multiplier * CLAIM.clip * rng.standard_normal(200)
         return ((rows * factors).sum(axis=0) + noise) / CLAIM.lot
 
-    finding = canaries(careless, CLAIM, dimension=200, rounds=1200, each=60, confidence=0.999)
+    finding = canaries(careless, CLAIM, dimension=200, rounds=1200, each=60, confidence=0.999, seconds=1000)
     assert (finding.verdict, finding.options["design"]) == (Verdict.VIOLATION, "singled")
 
 
@@ -100,7 +101,9 @@ def test_a_step_that_remembers_its_longest_row_is_found() -> None:
         noise = CLAIM.noise_multiplier * CLAIM.clip * rng.standard_normal(200)
         return (rows.sum(axis=0) * CLAIM.clip / max(longest, CLAIM.clip) + noise) / CLAIM.lot
 
-    finding = canaries(remembering, CLAIM, dimension=200, rounds=1200, each=60, confidence=0.999)
+    finding = canaries(
+        remembering, CLAIM, dimension=200, rounds=1200, each=60, confidence=0.999, seconds=1000
+    )
     assert (finding.verdict, finding.options["design"]) == (Verdict.VIOLATION, "opposed")
 
 
@@ -156,9 +159,9 @@ def test_sound_steps_are_not_accused(flaw: Flaw) -> None:
 
 
 def test_each_design_certifies_a_mu_that_is_true_but_for_its_share() -> None:
-    """210 designs on a sound step at α = .1 each: seldom more than the true μ."""
-    passed = 0
-    for seed in range(30):
+    """Seven designs on a sound step at α = .1 each: seldom more than the true μ."""
+    passed, runs = 0, repeats(40)
+    for seed in range(runs):
         bench = Bench(FlawedStep(CLAIM, Flaw.NONE, (10, 4)), CLAIM, 14, np.random.default_rng(seed))
         windows = (
             oppose_crowd(bench, 100),
@@ -170,7 +173,7 @@ def test_each_design_certifies_a_mu_that_is_true_but_for_its_share() -> None:
         sights = [watch_windows(bench, window, 100) for window in windows]
         sights += [lengths(bench, 20, 10), wake(bench, 10, 10)]
         passed += sum(independent_mu(*sight, 0.1)[0] > 1 / CLAIM.noise_multiplier for sight in sights)
-    assert passed <= binom.ppf(1 - 1e-9, 210, 0.1)
+    assert passed <= binom.ppf(1 - 1e-9, 7 * runs, 0.1)
 
 
 def test_the_designs_share_one_error() -> None:
@@ -201,5 +204,5 @@ def test_noise_of_a_few_coordinates_among_many_is_found_where_it_repeats() -> No
         noise[1700] = noise[3]
         return (clipped.sum(axis=0) + noise) / CLAIM.lot
 
-    found = canaries(step, CLAIM, dimension=2000, each=20, rounds=100, seconds=3)
+    found = canaries(step, CLAIM, dimension=2000, each=20, rounds=100, seconds=1000)
     assert (found.verdict, found.options["design"]) == (Verdict.VIOLATION, "quietest")

@@ -34,6 +34,7 @@ from deniable.guarantee import Budget
 from deniable.learn.sgd import DPSGD
 from deniable.loss import GaussianNoise, Pure
 from deniable.randomness import SeededRandom
+from tests.audit.repeats import repeats
 from tests.learn.sgd.runs import Identity, output
 
 FAMILIES: list[Family] = ["distribution-free", "gaussian", "independent"]
@@ -78,11 +79,13 @@ def test_planted_bugs_are_caught_by_independent_canaries(bug: Bug) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_is_certified_is_true_but_for_alpha(family: Family) -> None:
-    """80 runs whose true ε is known: at most a few bounds pass it."""
-    mu = 1.0
+    """Runs whose true ε is known: at most a few bounds pass it."""
+    mu, runs = 1.0, repeats(80)
     true = accounting.epsilon(GaussianNoise(1 / mu), 1e-5).upper
-    found = [one_run(*coins(mu, 400, seed), Budget(true, 1e-5), family=family).epsilon for seed in range(80)]
-    assert sum(epsilon > true for epsilon in found) <= binom.ppf(1 - 1e-6, 80, 0.05)
+    found = [
+        one_run(*coins(mu, 400, seed), Budget(true, 1e-5), family=family).epsilon for seed in range(runs)
+    ]
+    assert sum(epsilon > true for epsilon in found) <= binom.ppf(1 - 1e-6, runs, 0.05)
     assert np.median(found) > 0.2 * true
 
 
@@ -114,20 +117,20 @@ def test_all_right_guesses_of_a_pure_run_are_randomized_response() -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_is_called_detectable_is_detected(family: Family) -> None:
     """Runs of that ε pass the claim 95 times in 100; runs that just keep the claim hardly ever."""
-    claim, m = Budget(1.0, 1e-5), 600
+    claim, m, runs = Budget(1.0, 1e-5), 600, repeats(40)
     told = detectable(m, plan_guesses(m, claim), claim, alpha=0.05, family=family)
     mu = calibrated(told)
-    found = [one_run(*coins(mu, m, seed), claim, family=family).epsilon > 1.0 for seed in range(40)]
-    assert sum(found) >= binom.ppf(1e-6, 40, 0.95)
+    found = [one_run(*coins(mu, m, seed), claim, family=family).epsilon > 1.0 for seed in range(runs)]
+    assert sum(found) >= binom.ppf(1e-6, runs, 0.95)
     assert 1.0 < told < 6
 
 
 def test_a_run_that_just_keeps_its_claim_is_doubted_but_hardly_ever_accused() -> None:
     """At a confidence of .95 the claim seems refuted in up to one run in twenty; that is no accusation."""
-    claim, mu = Budget(1.0, 1e-5), calibrated(1.0)
-    verdicts = [one_run(*coins(mu, 400, seed), claim, family="independent").verdict for seed in range(300)]
+    claim, mu, runs = Budget(1.0, 1e-5), calibrated(1.0), repeats(300)
+    verdicts = [one_run(*coins(mu, 400, seed), claim, family="independent").verdict for seed in range(runs)]
     assert verdicts.count(Verdict.LOOK_AGAIN) > 0
-    assert verdicts.count(Verdict.VIOLATION) <= binom.ppf(1 - 1e-6, 300, AT_ONCE)
+    assert verdicts.count(Verdict.VIOLATION) <= binom.ppf(1 - 1e-6, runs, AT_ONCE)
 
 
 def calibrated(epsilon: float) -> float:
@@ -273,26 +276,26 @@ def test_the_final_model_of_a_real_run_is_audited_from_one_run() -> None:
 @pytest.mark.parametrize("values", [1, 3], ids=["constant", "ties"])
 def test_scores_that_tell_nothing_accuse_no_more_often_than_alpha(family: Family, values: int) -> None:
     """Also where they are equal, and where canaries are given by their coins."""
-    accused = 0
-    for seed in range(100):
+    accused, runs = 0, repeats(100)
+    for seed in range(runs):
         rng = np.random.default_rng([seed, 1])
         inside = np.sort(rng.random(120) < 0.5)
         found = one_run(rng.integers(0, values, 120), inside, Budget(0.1, 1e-5), family=family, seed=seed)
         accused += found.epsilon > 0
-    assert accused <= binom.ppf(1 - 1e-6, 100, 0.05)
+    assert accused <= binom.ppf(1 - 1e-6, runs, 0.05)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.0), (0.5, 0.04)])
 def test_a_run_that_is_unlucky_for_all_canaries_at_once_is_not_accused(epsilon: float, delta: float) -> None:
     """(ε, δ) used up: randomized response on every canary and, with probability δ, the
     truth about all of them."""
-    passed = 0
-    for seed in range(150):
+    passed, runs = 0, repeats(150)
+    for seed in range(runs):
         rng = np.random.default_rng([seed, 2])
         inside = rng.random(200) < 0.5
         wrong = (rng.random(200) < 1 / (1 + math.exp(epsilon))) & (rng.random() >= delta)
         passed += one_run(inside ^ wrong, inside, (epsilon, delta), seed=seed).epsilon > epsilon
-    assert passed <= binom.ppf(1 - 1e-6, 150, 0.05)
+    assert passed <= binom.ppf(1 - 1e-6, runs, 0.05)
 
 
 def test_the_order_in_which_canaries_are_given_tells_nothing() -> None:

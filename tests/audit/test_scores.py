@@ -16,6 +16,7 @@ from deniable.audit import Finding, Verdict
 from deniable.audit.scores import read, scores
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
+from tests.audit.repeats import repeats
 
 
 def normals(shift: float, size: int, seed: int = 0) -> tuple[Any, Any]:
@@ -43,8 +44,9 @@ def test_the_direction_does_not_matter(sign: int) -> None:
 
 
 def test_most_of_a_true_epsilon_is_certified_and_seldom_more() -> None:
-    found = [scores(*laplaces(1.0, 3000, seed), Budget(1.0), seed=seed).epsilon for seed in range(100)]
-    assert sum(epsilon > 1.0 for epsilon in found) <= binom.ppf(1 - 1e-6, 100, 0.05)
+    runs = repeats(100)
+    found = [scores(*laplaces(1.0, 3000, seed), Budget(1.0), seed=seed).epsilon for seed in range(runs)]
+    assert sum(epsilon > 1.0 for epsilon in found) <= binom.ppf(1 - 1e-6, runs, 0.05)
     assert np.median(found) > 0.85
 
 
@@ -106,21 +108,21 @@ def test_what_is_no_file_of_scores_is_refused(tmp_path: Path, text: str, said: s
 @pytest.mark.parametrize("delta", [0.0, 0.05])
 def test_scores_that_tell_nothing_accuse_no_more_often_than_alpha(delta: float) -> None:
     """Coin flips as scores: ties everywhere."""
-    accused = 0
-    for seed in range(200):
+    accused, runs = 0, repeats(200)
+    for seed in range(runs):
         first, second = np.random.default_rng([seed, 4]).integers(0, 2, (2, 100))
         accused += scores(first, second, (0.0, delta), seed=seed).epsilon > 0
-    assert accused <= binom.ppf(1 - 1e-6, 200, 0.05)
+    assert accused <= binom.ppf(1 - 1e-6, runs, 0.05)
 
 
 def test_a_mechanism_that_gives_itself_away_with_probability_delta_is_not_accused() -> None:
     """(ε, δ) used up: randomized response, and with probability δ the truth."""
-    epsilon, delta, passed = 0.5, 0.1, 0
-    for seed in range(150):
+    epsilon, delta, passed, runs = 0.5, 0.1, 0, repeats(150)
+    for seed in range(runs):
         rng = np.random.default_rng([seed, 5])
         told = [np.where(rng.random(1500) < delta, 2 * b - 0.5, _response(b, epsilon, rng)) for b in (1, 0)]
         passed += scores(*told, (epsilon, delta), seed=seed).epsilon > epsilon
-    assert passed <= binom.ppf(1 - 1e-6, 150, 0.05)
+    assert passed <= binom.ppf(1 - 1e-6, runs, 0.05)
 
 
 def _response(bit: int, epsilon: float, rng: np.random.Generator) -> Any:

@@ -52,7 +52,7 @@ class Shipped:
     mechanism: Any
     twin: Any
     pair: tuple[Any, Any]
-    samples: int = 6000
+    samples: int = 3000
     questions: tuple[Callable[[Any], Any], ...] = ()
 
     @property

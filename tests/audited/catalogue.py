@@ -182,8 +182,8 @@ def rdp_of(made: Published) -> float:
 FULL = DPSGD.from_keywords(
     Identity(2),
     output,
-    n=4,
-    lot=4,
+    n=40,
+    lot=40,  # smaller lots are tried in several batches; all rows are in it
     steps=1,
     clip=1.0,
     learning_rate=1.0,

@@ -10,9 +10,17 @@ from pathlib import Path
 import pytest
 
 from deniable.ledger import Ledger
+from deniable.ledger.store import migrate
 from tests.postgres import server
+from tests.running import remembered
 
 BACKENDS = ("sqlite", pytest.param("postgresql", marks=pytest.mark.needs("postgres")))
+
+
+@pytest.fixture(autouse=True)
+def _by_migrations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here, where ledgers are what is tested, every one of them is migrated."""
+    monkeypatch.setattr(migrate, "_upgrade", remembered.by_migrations)
 
 
 @pytest.fixture

@@ -48,18 +48,23 @@ def list_nodes(path: Path) -> list[ast.AST]:
 
 def imports(name: str, path: Path, known: dict[str, Path]) -> Iterator[Import]:
     """All imports of one module. `from package import x` means the module `package.x` where there is one."""
+    for node, typing_only in _list_imports(path):
+        for target in _targets(node, known):
+            yield Import(name, target, node.lineno, typing_only)
+
+
+@functools.cache
+def _list_imports(path: Path) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
+    """The import statements of a file, and whether type checkers alone see them."""
     nodes = list_nodes(path)
     guarded = {id(node) for block in nodes if _is_typing(block) for node in ast.walk(block)}
-    for node in nodes:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            for target in _targets(node, known):
-                yield Import(name, target, node.lineno, id(node) in guarded)
+    return [(node, id(node) in guarded) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
-def _targets(node: ast.AST, known: dict[str, Path]) -> Iterator[str]:
+def _targets(node: ast.Import | ast.ImportFrom, known: dict[str, Path]) -> Iterator[str]:
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom):
+    else:
         if node.level:
             raise AssertionError(f"Line {node.lineno}: imports are absolute here.")
         for alias in node.names:

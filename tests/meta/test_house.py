@@ -30,7 +30,7 @@ WALKED = {
 noise adds where people seem to have more rows than count (297 or 341, and 528, in ten walks). These may
 fall and never rise; the aims of `make house` are lower where they are not reached."""
 
-CODE_LINES = 58_125
+CODE_LINES = 58_171
 """What was reached. The aim of `make house` is lower: whoever gets nearer to it lowers this number too, and whoever
 adds a capability that needs more says so in the commit that raises it."""
 

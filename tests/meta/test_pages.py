@@ -16,13 +16,33 @@ PAGES = [
     *sorted(page for folder in FOLDERS for page in (ROOT / "docs" / folder).glob("*.md")),
 ]
 
+LONG = {
+    "recipes.md": ("patches.features(", "principal.of_drawn(", "colours("),
+    "cli.md": ("attack reconstruct --people 4096", "reproduce abadi-figure2"),
+}
+"""Statements and commands that take many seconds and have tests of their own: `make soak` runs them on the page too."""
+
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_block_of_the_page_does_what_it_says(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    assert not (wrong := failures(page, LONG.get(page.name, ()))), "\n".join(wrong)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name in LONG], ids=lambda page: page.name)
+def test_a_long_page_does_what_it_says(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     assert not (wrong := failures(page)), "\n".join(wrong)
+
+
+def test_what_is_left_out_stands_on_its_page() -> None:
+    for name, words in LONG.items():
+        (page,) = [page for page in PAGES if page.name == name and page.parent.name == "guide"]
+        text = page.read_text(encoding="utf-8")
+        assert [word for word in words if word not in text] == []
 
 
 def test_the_readme_shows_commands_and_python() -> None:

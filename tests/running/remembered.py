@@ -1,7 +1,7 @@
 """The tables of a new ledger, which thousands of tests make: by the statements that the first migration came to.
 
-A test of `test_remembered.py` compares both ways. Older files, PostgreSQL and every process that a test starts
-migrate as ever.
+A test of `test_remembered.py` compares both ways. Older files, PostgreSQL, the tests of the ledger and every
+process that a test starts migrate as ever.
 """
 
 from __future__ import annotations

@@ -183,12 +183,12 @@ def _noise_event(loss: Loss, events: Any) -> Any:
         case MixedGaussianNoise(sigma, shifts, weights):
             # Weight may move to larger shifts, never away from them.
             least = min(shifts)
-            rounded = [
+            chances = [
                 _floor_double(weight) if shift == least else _ceil_double(weight)
                 for shift, weight in zip(shifts, weights, strict=True)
             ]
             return events.MixtureOfGaussiansDpEvent(
-                _floor_double(sigma), [_ceil_double(shift) for shift in shifts], rounded
+                _floor_double(sigma), [_ceil_double(shift) for shift in shifts], chances
             )
         case _:
             raise Unaccountable(

@@ -4,7 +4,8 @@ Less noise dominates more noise of the same kind, under any sample too, so each 
 that gather in two atoms ±s (Laplace noise, randomized response) are rounded to multiples of one s, so that
 the atoms of all steps lie on one coarse lattice; multipliers of smooth losses to a geometric grid. Both grids
 are fine enough that the two sides differ by less than a hundredth of ε (docs/theory/numerical.md, "Many
-unlike steps").
+unlike steps"). Mixtures cost more time a step: where a fine grid leaves many of them and a rougher one few,
+they go to the rougher one.
 """
 
 from __future__ import annotations
@@ -13,27 +14,42 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate, pairwise
 
-from deniable.loss import DiscreteLaplaceNoise, GaussianNoise, LaplaceNoise, Loss, Pure, Sampled, exact
+from deniable.accounting.refusals import LARGEST, SMALLEST
+from deniable.loss import (
+    DiscreteLaplaceNoise,
+    GaussianNoise,
+    LaplaceNoise,
+    Loss,
+    MixedGaussianNoise,
+    Pure,
+    Sampled,
+    exact,
+)
 
 MANY = 150
 """Unlike steps up to which each is composed as it is."""
 NEAR = 3e-3
 """How far, as a share of the variance of all losses, the two sides may move apart by rounding atoms."""
+RATIOS = (1.003, 1.01)
+"""Grids of mixtures: the second where there are many, of which the first leaves many and the second few."""
 
 
 @dataclass(frozen=True)
 class NoiseGrid:
     """Between one multiplier and the next the ratios of smooth losses, of which ε moves by about as much, for
-    Gaussian noise on a sample by twice as much; `parts` of 1 are the multiples that atoms lie at, 0 for a
-    grid of ratios there too."""
+    Gaussian noise on a sample by twice as much; `mixture` is that of shifts and their chances; `parts` of
+    1 are the multiples that atoms lie at, 0 for a grid of ratios there too."""
 
     laplace: float
     gaussian: float
+    mixture: float
     parts: int = 0
 
 
-FINE, ROUGH = NoiseGrid(1.006, 1.003), NoiseGrid(1.02, 1.02)
+FINE, ROUGH = NoiseGrid(1.006, 1.003, RATIOS[0]), NoiseGrid(1.02, 1.02, 1.02)
 
 
 def coarse(steps: Mapping[Loss, int]) -> tuple[dict[Loss, int], dict[Loss, int]] | None:
@@ -43,6 +59,12 @@ def coarse(steps: Mapping[Loss, int]) -> tuple[dict[Loss, int], dict[Loss, int]]
         return None
     grid = replace(FINE, parts=_parts(steps))
     above, below = _rounded(steps, 0, grid), _rounded(steps, 1, grid)
+    mixtures = sum(isinstance(node, MixedGaussianNoise) for node in steps)
+    if mixtures > 2 * MANY and len(above) + len(below) > 2 * MANY:
+        grid = replace(grid, mixture=RATIOS[1])
+        fewer = _rounded(steps, 0, grid), _rounded(steps, 1, grid)
+        if len(fewer[0]) + len(fewer[1]) <= 2 * MANY:
+            return fewer
     if grid.parts or len(above) + len(below) < len(steps):
         return (above, below)
     return None
@@ -123,8 +145,45 @@ def _moved(node: Loss, up: int, grid: NoiseGrid) -> Loss | None:
             return replace(node, of=LaplaceNoise(_near(exact(multiplier), grid.laplace, up)))
         case Sampled(_, GaussianNoise(multiplier)):
             return replace(node, of=GaussianNoise(_near(exact(multiplier), grid.gaussian, up)))
+        case MixedGaussianNoise():
+            return move_mixture(node, up, grid.mixture)
         case _:  # among them Gaussian noise by itself, of which many are one, exactly
             return node
+
+
+def move_mixture(node: MixedGaussianNoise, up: int, ratio: float) -> MixedGaussianNoise:
+    """Shifts in multiples of σ, and the chances to be shifted at least so far, all as large or larger; as
+    small or smaller where there is to be more noise (`up`).
+
+    The loss grows with the outcome x, so the best sets are {x > t} one way and {x ≤ t} the other. A shift
+    that is stochastically larger makes P(x > t) larger for every t, and leaves Q as it is: H grows both ways.
+    """
+    atoms = [
+        (exact(shift) / exact(node.sigma), exact(weight))
+        for shift, weight in zip(node.shifts, node.weights, strict=True)
+        if weight
+    ]
+    if any(x and not SMALLEST <= x <= LARGEST for atom in atoms for x in atom):
+        return node
+    total, chances = Fraction(0), dict[Fraction, Fraction]()
+    for shift, weight in sorted(atoms, reverse=True):
+        total += weight
+        chances[exact(_near(shift, ratio, 1 - up)) if shift else shift] = total
+    # From the largest shift to the least, whose chance is all that there is.
+    near = (_near_chance(chance, total, ratio, up) for chance in chances.values())
+    tails = [Fraction(0), *accumulate(near, max)]
+    weights = (tail - before for before, tail in pairwise(tails))
+    return MixedGaussianNoise(1, tuple(chances), tuple(weights))
+
+
+def _near_chance(chance: Fraction, total: Fraction, ratio: float, up: int) -> Fraction:
+    """On a grid that is fine at both ends: the chance to stay behind may decide as well."""
+    rest = total - chance
+    if not chance or rest < SMALLEST:
+        return chance
+    if chance <= rest:
+        return min(exact(_near(chance, ratio, 1 - up)), total / 2)
+    return total - min(exact(_near(rest, ratio, up)), total / 2)
 
 
 def _with_atom(node: Loss, s: Fraction) -> Loss:
@@ -142,8 +201,13 @@ def _near(x: Fraction, ratio: float, up: int) -> float:
     that no rounding can cross it."""
     step = math.floor(math.log(float(x)) / math.log(ratio))
     # The logarithm is a guess; these comparisons are exact.
-    while exact(ratio**step) > x:
+    while _power(ratio, step) > x:
         step -= 1
-    while exact(ratio ** (step + 1)) <= x:
+    while _power(ratio, step + 1) <= x:
         step += 1
     return float(ratio ** (step + up))
+
+
+@lru_cache(maxsize=4096)
+def _power(ratio: float, step: int) -> Fraction:
+    return exact(ratio**step)
