@@ -323,7 +323,11 @@ SNEAKY: dict[str, Callable[[Sneaky, Tensor], bool]] = {
 
 def moved(run: DPSGD, model: nn.Module | None = None) -> float:
     """By how much one row moves the sum, in clips."""
-    each = trainer(run) if model is None else Trainer(run, SeededRandom(1), model, run.new_optimizer(model))
+    each = (
+        trainer(run)
+        if model is None
+        else Trainer(run, SeededRandom(1), model, run.learning.new_optimizer(model))
+    )
     whole, less = (each.clip_lot([Batch((X[:k], Y[:k]))]).total["all"] for k in (60, 59))
     return float((whole - less).norm())
 

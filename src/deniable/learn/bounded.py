@@ -24,7 +24,7 @@ class Box:
     """Bounds of each feature, and of the length of a row (`norm`) once every feature
     runs from −1 to 1; by default a corner's.
 
-    >>> box = Box.of((0, 10), features=3)
+    >>> box = Box.from_bounds((0, 10), features=3)
     >>> round(box.norm ** 2, 6), box.centre([[0, 5, 10]]).round(3).tolist()
     (3.0, [[-0.577, 0.0, 0.577]])
     """

@@ -77,7 +77,7 @@ def output(out: Tensor, target: Tensor) -> Tensor:
 
 
 def trainer(run: DPSGD, seed: int = 1) -> Trainer:
-    return Trainer.fresh(run, SeededRandom(seed))
+    return Trainer.with_copy(run, SeededRandom(seed))
 
 
 def account(ledger: Ledger, epsilon: float = 100, delta: float = 1e-4, rule: Any = Filter.basic) -> Account:

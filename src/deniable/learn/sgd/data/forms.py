@@ -46,7 +46,8 @@ class Words:
     """A part of an example that is one of these words: a row has the place of its word, from 0. A row with
     another word is left out.
 
-    >>> RowForm.of(([0.5, 2.0], Words("cat", "dog")), torch.float32).read(([1, 2], "dog"), torch.float32)
+    >>> form = RowForm.from_row(([0.5, 2.0], Words("cat", "dog")), torch.float32)
+    >>> form.read(([1, 2], "dog"), torch.float32)
     [tensor([1., 2.]), tensor(1)]
     """
 
