@@ -38,7 +38,6 @@ LONE_NAMES = {
     ("accounting", "functions"): 11,
     ("accounting", "parameters"): 5,
     ("accounting", "attributes"): 8,
-    ("attack", "attributes"): 4,
     ("curator", "parameters"): 6,
     ("curator", "attributes"): 16,
     ("learn", "functions"): 4,

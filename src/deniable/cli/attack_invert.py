@@ -69,7 +69,7 @@ def invert(
         )
         return
     show.heading(
-        f"{len(album.seen):,} private images of {album.people} people ({data}), {len(album.public):,} public "
+        f"{len(album.train):,} private images of {album.people} people ({data}), {len(album.public):,} public "
         "ones"
     )
     head = ("model", "attack", "accuracy", "named", "to own", "to others", "to mean")
