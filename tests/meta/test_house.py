@@ -208,7 +208,7 @@ def test_files_and_functions_stay_short() -> None:
     assert statistics.median(house.lengths(house.source())) <= 6
 
 
-ASKING = ("read.relations", "presence", "read.expressions", "answer.cache_key")
+ASKING = ("read.relations", "deductions", "read.expressions", "after.canonical")
 """Those who ask a function's record and name none."""
 
 
