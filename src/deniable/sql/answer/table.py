@@ -87,6 +87,10 @@ class GroupReader:
     def footprint(self) -> Footprint:
         return self.settled.footprint
 
+    @cached_property
+    def _worths(self) -> Sequence[Fraction]:
+        return [measure.worth(self.footprint) for measure in self.measures]
+
     def pieces(self, of: Expr) -> tuple[Expr, ...]:
         """What of an output has an interval of its own: from the query alone, so asked of a group of
         nothing."""
@@ -202,8 +206,7 @@ class GroupReader:
         rest = None
         if beyond is not None:
             rest = self._integer(beyond, self._measures(group)[beyond], group)
-        worth = noisy.measure.worth(self.footprint)
-        return NoisyInteger(group.numbers[position], noise, worth, position, rest)
+        return NoisyInteger(group.numbers[position], noise, self._worths[position], position, rest)
 
     def _measures(self, group: Released) -> Sequence[NoisyMeasure]:
         return self.plan.sets[group.set].measures

@@ -17,7 +17,7 @@ MOST_NODES = 20_000
 
 def rewritten(tree: exp.Expr) -> exp.Expr:
     """The same query in fewer words."""
-    expanded(tree)
+    expand_regressions(tree)
     _since_midnight(tree)
     for node in list(tree.find_all(exp.Corr, exp.CovarPop)):
         if not isinstance(node.parent, (exp.Filter, exp.Window)):
@@ -231,18 +231,18 @@ _PARSED: dict[str, exp.Expr] = {
 }
 
 
-def expanded(tree: exp.Expr) -> None:
+def expand_regressions(tree: exp.Expr) -> None:
     """Write them out, where nothing is said of them that would have to be said of each part."""
     for node in list(tree.find_all(*_FORMS, exp.Anonymous)):
         if isinstance(node.parent, (exp.Filter, exp.Window)):
             continue
         if type(node) in _FORMS and node.expression:
-            node.replace(_filled(_FORMS[type(node)], node.this, node.expression))
+            node.replace(_fill_in(_FORMS[type(node)], node.this, node.expression))
         elif str(node.this).lower() in _MEANS and len(node.expressions) == 1:
-            node.replace(_filled(_MEANS[str(node.this).lower()], node.expressions[0], exp.Null()))
+            node.replace(_fill_in(_MEANS[str(node.this).lower()], node.expressions[0], exp.Null()))
 
 
-def _filled(text: str, y: exp.Expr, x: exp.Expr) -> exp.Expr:
+def _fill_in(text: str, y: exp.Expr, x: exp.Expr) -> exp.Expr:
     values = {"_y": y, "_x": x}
     fill: Callable[[exp.Expr], exp.Expr] = lambda node: (  # noqa: E731
         exp.Paren(this=values[node.name].copy())
