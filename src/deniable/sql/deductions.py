@@ -1,15 +1,15 @@
-"""What follows for the values of an expression from types, declared bounds and conditions, before any row is read:
-where no NULL is, and where the values lie.
+"""What follows for the values of an expression from types, declared bounds and conditions, before any row
+is read: where no NULL is, and where the values lie.
 
-**Which values are never NULL**: columns that the owner declared without NULL, and what a WHERE or CASE asks of a
-value that a NULL does not meet. An average of such values divides by the number of all rows, so that no count of
-its own is measured for it. Privacy does not rest on this: were a NULL there all the same, other rows of the same
-people would be counted.
+**Which values are never NULL**: columns that the owner declared without NULL, and what a WHERE or CASE
+asks of a value that a NULL does not meet. An average of such values divides by the number of all rows, so
+that no count of its own is measured for it. Privacy does not rest on this: were a NULL there all the
+same, other rows of the same people would be counted.
 
-**Where values lie**, by exact interval arithmetic over Fractions. With the bounds that the owner declared for
-columns it gives the bounds that an aggregate clamps to (a value outside is clamped, so nothing rests on the data
-keeping to them). With `physical`, the ranges that the types themselves enforce, it proves that an operation
-cannot overflow, and `sql.write.expressions` then leaves the guard out.
+**Where values lie**, by exact interval arithmetic over Fractions. With the bounds that the owner declared
+for columns it gives the bounds that an aggregate clamps to (a value outside is clamped, so nothing rests
+on the data keeping to them). With `physical`, the ranges that the types themselves enforce, it proves
+that an operation cannot overflow, and `sql.write.expressions` then leaves the guard out.
 
 Assumes:   every expression is NULL or a number of its interval; NULLs are not counted.
 

@@ -1,9 +1,9 @@
-"""One form for all blocks that release the same, and one text for all ways to write it: the key under which a release
-is stored and found again.
+"""One form for all blocks that release the same, and one text for all ways to write it: the key under
+which a release is stored and found again.
 
-What a block is called, how its columns are named and ordered, and what is said over it afterwards do not change
-what it releases; so they do not change the key. The tree has forgotten white space, comments, case, table aliases
-and brackets already; in `normal` the order of AND, OR and IN goes too."""
+What a block is called, how its columns are named and ordered, and what is said over it afterwards do not
+change what it releases; so they do not change the key. The tree has forgotten white space, comments,
+case, table aliases and brackets already; in `normal` the order of AND, OR and IN goes too."""
 
 from __future__ import annotations
 

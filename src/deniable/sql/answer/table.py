@@ -1,10 +1,10 @@
 """From released numbers to the answer: outputs, HAVING, ORDER BY and LIMIT, with an interval for every
 number.
 
-`COUNT(*) FILTER (…) / COUNT(*)` or `SUM(x) - SUM(y)` depend on several noises at once. What is linear in noisy
-numbers, and quotients of that, therefore have an interval of their own, since `joint_noise` knows how far such
-noises reach together. Whatever else is written around these pieces is computed from their intervals
-(`evaluate`). The pieces follow from the text of the query alone."""
+`COUNT(*) FILTER (…) / COUNT(*)` or `SUM(x) - SUM(y)` depend on several noises at once. What is linear in
+noisy numbers, and quotients of that, therefore have an interval of their own, since `joint_noise` knows
+how far such noises reach together. Whatever else is written around these pieces is computed from their
+intervals (`evaluate`). The pieces follow from the text of the query alone."""
 
 from __future__ import annotations
 

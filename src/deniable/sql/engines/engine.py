@@ -1,5 +1,5 @@
-"""What an engine is, what it is asked, and what all engines share: a declared table as a SELECT over the stored one,
-the text of a statement, the limit on its time, and the one sentence that they fail with."""
+"""What an engine is, what it is asked, and what all engines share: a declared table as a SELECT over the
+stored one, the text of a statement, the limit on its time, and the one sentence that they fail with."""
 
 from __future__ import annotations
 

@@ -60,9 +60,9 @@ def with_distinct_names(table: pa.Table) -> pa.Table:
     numbers: dict[str, Iterator[int]] = {}
     for name in table.column_names:
         free = name
-        base = folded = fold(name)
-        while folded in names:
+        base = key = fold(name)
+        while key in names:
             free = f"{name}_{next(numbers.setdefault(base, itertools.count(2)))}"
-            folded = fold(free)
-        names[folded] = free
+            key = fold(free)
+        names[key] = free
     return table.rename_columns(list(names.values()))

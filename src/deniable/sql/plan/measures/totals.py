@@ -1,5 +1,6 @@
-"""Sums over weighted rows: how many count, the sum of values between bounds and of their squares (for variances), and
-what the bound on a unit's rows leaves out of a count or a sum, up to a second, larger bound."""
+"""Sums over weighted rows: how many count, the sum of values between bounds and of their squares (for
+variances), and what the bound on a unit's rows leaves out of a count or a sum, up to a second, larger
+bound."""
 
 from __future__ import annotations
 
