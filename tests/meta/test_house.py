@@ -53,7 +53,7 @@ LONE_NAMES = {
     ("randomness", "parameters"): 6,
     ("randomness", "attributes"): 16,
     ("reproduce", "attributes"): 4,
-    ("sql", "functions"): 18,
+    ("sql", "functions"): 14.4,
     ("sql", "parameters"): 12,
     ("sql", "attributes"): 12,
 }

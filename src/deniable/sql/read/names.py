@@ -84,7 +84,7 @@ class Scope:
                 "columns.",
             )
         name = str(node.name)
-        fields = self._called(name, str(node.table))
+        fields = self._find_fields(name, str(node.table))
         if not fields:
             around = ""
             if self.inside:
@@ -106,7 +106,7 @@ class Scope:
 
     def named_by(self, node: exp.Column) -> Field | None:
         """The field that a column names; None where it names none here, or several."""
-        fields = self._called(str(node.name), str(node.table))
+        fields = self._find_fields(str(node.name), str(node.table))
         if len(fields) == 1 or (fields and all(f.unit for f in fields)):
             return fields[0]
         return None
@@ -118,7 +118,7 @@ class Scope:
             refuse(f"There is no table {shown(table)} here.")
         return [f for f in fields if (table or not f.hidden) and not f.name.startswith("_")]
 
-    def _called(self, name: str, table: str) -> list[Field]:
+    def _find_fields(self, name: str, table: str) -> list[Field]:
         fields = [f for f in self.fields if fold(f.name) == fold(name)]
         if table:
             return [f for f in fields if fold(f.table) == fold(table)]
@@ -203,7 +203,7 @@ def domain(expr: Expr, scope: Scope) -> Values | None:
     """The public list of values that an expression takes, if the schema or its own form gives one."""
     match expr:
         case Column():
-            values = _declared(expr, scope)
+            values = _find_declared_values(expr, scope)
             if values is None:
                 return _by_type(expr, scope)
             return values
@@ -213,25 +213,25 @@ def domain(expr: Expr, scope: Scope) -> Values | None:
             rule = FUNCTIONS[op].keys.domain
             if rule is not None:
                 return rule(expr, lambda part: domain(part, scope))
-            return _fewer(_by_type(expr, scope), expr, scope)
+            return _keep_values_taken(_by_type(expr, scope), expr, scope)
     return _by_type(expr, scope)
 
 
-def _fewer(values: Values | None, call: Call, scope: Scope) -> Values | None:
+def _keep_values_taken(values: Values | None, call: Call, scope: Scope) -> Values | None:
     """Those of the values between a call's bounds that it takes: of floor(age / 10) * 10 on 0 … 100
     eleven."""
     if values is None or call.type.kind is Kind.BOOLEAN:
         return values
-    computed_values = _computed(call, scope)
+    computed_values = _evaluate_call(call, scope)
     if computed_values is None:
         return values
     return tuple(value for value in values if value is None or value in computed_values)
 
 
-def _computed(call: Call, scope: Scope) -> frozenset[Value] | None:
+def _evaluate_call(call: Call, scope: Scope) -> frozenset[Value] | None:
     """All values of a call, by evaluation, where those of its arguments are few, and engines agree on it."""
     exact = FUNCTIONS[call.op].keys.exact
-    domains = [_few(arg, scope) for arg in call.args]
+    domains = [_list_values(arg, scope) for arg in call.args]
     known_domains = [each for each in domains if each is not None]
     if exact is None or len(known_domains) < len(domains):
         return None
@@ -243,12 +243,12 @@ def _computed(call: Call, scope: Scope) -> frozenset[Value] | None:
         return None
 
 
-def _few(expr: Expr, scope: Scope) -> Collection[Value] | None:
+def _list_values(expr: Expr, scope: Scope) -> Collection[Value] | None:
     """A list that holds every value of an expression, by its type and bounds or by evaluation. Not by the
     declared values of a column: a row may have another one."""
     if isinstance(expr, Literal):
         return (expr.value,)
-    computed_values = _computed(expr, scope) if isinstance(expr, Call) else None
+    computed_values = _evaluate_call(expr, scope) if isinstance(expr, Call) else None
     if computed_values is not None:
         return computed_values
     if expr.type.kind is not Kind.FLOAT or decimal_places(expr) != 0:
@@ -257,7 +257,7 @@ def _few(expr: Expr, scope: Scope) -> Collection[Value] | None:
     return None if numbers is None else (*map(float, numbers), None)
 
 
-def _declared(column: Column, scope: Scope) -> Values | None:
+def _find_declared_values(column: Column, scope: Scope) -> Values | None:
     return next((f.domain for f in scope.fields if f.column == column), None)
 
 
@@ -307,7 +307,7 @@ def with_declared_fields(tree: exp.Expr, schema: Schema) -> exp.Expr:
         parts = [] if _is_inside(node) else _parts(node)
         column = None
         if len(parts) > 1:
-            column = _resolved(node, parts, paths)
+            column = _resolve_path(node, parts, paths)
         if column is None and parts and isinstance(node, _STEPS):
             name = ".".join(parts)
             refuse(f"There is no column {shown(name)} here.", hints.of_struct_field(name))
@@ -364,7 +364,7 @@ def _longer(base: exp.Expr, step: exp.Expr) -> list[str]:
     return []
 
 
-def _resolved(node: exp.Expr, parts: list[str], declared: dict[str, str]) -> exp.Column | None:
+def _resolve_path(node: exp.Expr, parts: list[str], declared: dict[str, str]) -> exp.Column | None:
     name, rest = (declared.get(fold(".".join(each))) for each in (parts, parts[1:]))
     is_qualified = fold(parts[0]) in _in_sight(node)
     if name is not None and is_qualified:

@@ -1,11 +1,11 @@
 """From text and schema to a checked query: the one door for an analyst's words.
 
-Everything refused here is refused for a reason in the text or in the declared schema. What passes is a tree
-of declared names, literals and allowed operators, in which every row belongs to one unit of privacy.
+Everything refused here is refused for a reason in the text or in the declared schema. What passes is a
+tree of declared names, literals and allowed operators, in which every row belongs to one unit of privacy.
 
-Units of several tables are compared as they are, so only where they have one type. Were a text compared with a
-number, an engine would convert one of them: it fails where a text is no number, which is an error that depends
-on data, and takes "1" and "01" for one person, which is twice the sensitivity.
+Units of several tables are compared as they are, so only where they have one type. Were a text compared
+with a number, an engine would convert one of them: it fails where a text is no number, which is an error
+that depends on data, and takes "1" and "01" for one person, which is twice the sensitivity.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class _Answer:
         return tuple(self._key(plain(element)) for element in inside)
 
     def _key(self, node: exp.Expr) -> int:
-        node, name = self._named(node)
+        node, name = self._name_group(node)
         if has_aggregate(node):
             refuse("GROUP BY an aggregate is not answered.", "Group by columns; use HAVING for aggregates.")
         if (
@@ -208,7 +208,7 @@ class _Answer:
             refuse(f"Expected at most {MAX_KEYS} group keys.")
         self.keys.append(Key(name or f"key{len(self.keys) + 1}", expr, values))
 
-    def _named(self, node: exp.Expr) -> tuple[exp.Expr, str]:
+    def _name_group(self, node: exp.Expr) -> tuple[exp.Expr, str]:
         """What a group means, and the name it goes by."""
         node = meant(node, self.scope, self.select)
         names_by_node = {
@@ -225,12 +225,12 @@ class _Answer:
         """GROUPING(a, b): a binary digit for each, 1 where a row sums over it."""
         if not node.expressions:
             refuse("GROUPING expects what stands in GROUP BY.", "Write it as it stands there.")
-        number, *digits = [self._is_total(self._grouped(plain(part))) for part in node.expressions]
+        number, *digits = [self._is_total(self._find_grouping_key(plain(part))) for part in node.expressions]
         for digit in digits:
             number = sum_of(product_of(number, Literal(2, INTEGER)), digit)
         return number
 
-    def _grouped(self, node: exp.Expr) -> int:
+    def _find_grouping_key(self, node: exp.Expr) -> int:
         key = self._as_key(meant(node, self.scope, self.select))
         if key is None:
             refuse("GROUPING expects what stands in GROUP BY.", "Write it as it stands there.")
@@ -262,10 +262,10 @@ class _Answer:
             return self._grouping(node)
         moment = extreme_time(node, self.scope)
         if moment is not None:
-            return time_of(self._noted(moment[0]), moment[1])
+            return time_of(self._note_aggregate(moment[0]), moment[1])
         statistic = aggregate(node, self.scope)
         if statistic is not None:
-            return self._noted(statistic)
+            return self._note_aggregate(statistic)
         if isinstance(node, exp.Star):
             return self.scope.rows(node)
         if isinstance(node, (exp.Literal, exp.Null, exp.Boolean)):
@@ -281,7 +281,7 @@ class _Answer:
             self._refuse_column(node)
         return None
 
-    def _noted(self, statistic: Aggregate) -> AggregateRef:
+    def _note_aggregate(self, statistic: Aggregate) -> AggregateRef:
         if statistic not in self.aggregates:
             self.aggregates.append(statistic)
         return AggregateRef(self.aggregates.index(statistic), aggregate_type(statistic))
@@ -412,7 +412,7 @@ def check_units(schema: Schema, query: Query) -> None:
             table = _end_of_path(schema, scan)
             ends[table] = _column(schema, table, scan.unit)
     for (table, a), (other, b) in pairwise(ends.items()):
-        if not _alike(a, b):
+        if not _have_one_type(a, b):
             refuse(
                 f"The units of privacy {shown(table)}.{shown(a.name)} and {shown(other)}.{shown(b.name)} "
                 f"have different types: {types.name(a.type)} and {types.name(b.type)}.",
@@ -425,7 +425,7 @@ def _end_of_path(schema: Schema, scan: Scan) -> str:
     here = scan.table
     for name, there, other in scan.path:
         mine, its = _column(schema, here, name), _column(schema, there, other)
-        if not _alike(mine, its):
+        if not _have_one_type(mine, its):
             refuse(
                 f"The step {shown(here)}.{shown(name)} to {shown(there)}.{shown(other)} on the way to the "
                 f"unit of privacy is between different types: {types.name(mine.type)} and "
@@ -447,5 +447,5 @@ def _column(schema: Schema, table: str, name: str) -> ColumnInfo:
     return column
 
 
-def _alike(a: ColumnInfo, b: ColumnInfo) -> bool:
+def _have_one_type(a: ColumnInfo, b: ColumnInfo) -> bool:
     return (a.type.kind, a.type.scale) == (b.type.kind, b.type.scale)

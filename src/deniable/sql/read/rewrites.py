@@ -1,7 +1,7 @@
 """Words that are short for others, as the others. Each is a function from tree to tree.
 
-CORR(x, y) is written as averages; REGR_SLOPE(y, x) and its like, COVAR_SAMP and GEOMEAN as averages, spreads and
-counts of rows that have both values. What is combined was released before."""
+CORR(x, y) is written as averages; REGR_SLOPE(y, x) and its like, COVAR_SAMP and GEOMEAN as averages,
+spreads and counts of rows that have both values. What is combined was released before."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rewritten(tree: exp.Expr) -> exp.Expr:
     _since_midnight(tree)
     for node in list(tree.find_all(exp.Corr, exp.CovarPop)):
         if not isinstance(node.parent, (exp.Filter, exp.Window)):
-            node.replace(_together(node))
+            node.replace(_expand_correlation(node))
     for cast in list(tree.find_all(exp.Cast)):
         if cast.to.is_type("interval") and isinstance(cast.this, exp.Literal):
             cast.replace(exp.Interval(this=cast.this.copy()))
@@ -146,10 +146,10 @@ def _is_one_row(select: exp.Select) -> bool:
     return all(isinstance(item, exp.Alias) and item.find(exp.AggFunc) for item in select.expressions)
 
 
-def _together(node: exp.Expr) -> exp.Expr:
+def _expand_correlation(node: exp.Expr) -> exp.Expr:
     """CORR and COVAR_POP from averages, over rows that have both values. A noisy correlation is kept
     between -1 and 1."""
-    x, y = _where_both(node.this, node.expression), _where_both(node.expression, node.this)
+    x, y = _keep_where_both(node.this, node.expression), _keep_where_both(node.expression, node.this)
     product = exp.Mul(this=x.copy(), expression=y.copy())
     means = exp.Mul(this=exp.Avg(this=x.copy()), expression=exp.Avg(this=y.copy()))
     covariance = exp.Paren(this=exp.Sub(this=exp.Avg(this=product), expression=means))
@@ -163,7 +163,7 @@ def _together(node: exp.Expr) -> exp.Expr:
     return exp.Greatest(this=below, expressions=[exp.Neg(this=exp.Literal.number(1))])
 
 
-def _where_both(value: exp.Expr, other: exp.Expr) -> exp.Expr:
+def _keep_where_both(value: exp.Expr, other: exp.Expr) -> exp.Expr:
     there = exp.Not(this=exp.Is(this=exp.Paren(this=other.copy()), expression=exp.Null()))
     return exp.Case(ifs=[exp.If(this=there, true=exp.Paren(this=value.copy()))])
 
@@ -185,10 +185,10 @@ def _since_midnight(tree: exp.Expr) -> None:
         numbers = [_microseconds(side) for side in sides]
         if numbers.count(None) == 1 and _is_time(sides[numbers.index(None)]):
             for side, number in zip(sides, numbers, strict=True):
-                side.replace(_written(side, number))
+                side.replace(_write_since(side, number))
 
 
-def _written(side: exp.Expr, number: int | None) -> exp.Expr:
+def _write_since(side: exp.Expr, number: int | None) -> exp.Expr:
     if number is not None:
         return exp.Literal.number(number)
     since = _SINCE_MIDNIGHT.copy()
