@@ -30,7 +30,7 @@ WALKED = {
 seed (278, 503 and 21 returns); the room is for threads that take turns otherwise on a busy machine. These may fall
 and never rise; the aims of `make house` are lower where they are not reached."""
 
-CODE_LINES = 58_157
+CODE_LINES = 58_158
 """What was reached. The aim of `make house` is lower: whoever gets nearer to it lowers this number too, and whoever
 adds a capability that needs more says so in the commit that raises it."""
 
