@@ -32,7 +32,7 @@ class Committed(NamedTuple):
     """What the index of a log says, byte by byte: its last committed frame, that frame's checksum, and the
     salts that all frames have since the log was last begun anew."""
 
-    index: bytes
+    copies: bytes
     page: int
     frames: int
     checksum: bytes
@@ -98,7 +98,7 @@ class Log:
         if last[16:24] != commit.checksum:
             return False
         self._last_look = commit.salts, commit.frames, last
-        self._last_index, self._last_place = commit.index, commit.place(commit.frames)
+        self._last_index, self._last_place = commit.copies, commit.place(commit.frames)
         return True
 
     def _frame(self, commit: Committed, number: int) -> bytes:
