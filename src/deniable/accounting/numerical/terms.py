@@ -36,6 +36,7 @@ from deniable.accounting.numerical.pairs.shifted import GaussianReplace, Laplace
 from deniable.accounting.numerical.pairs.triangle import triangle
 from deniable.accounting.numerical.rounding import REACH
 from deniable.accounting.numerical.samples import KnownPairs, attained, mix, unknown
+from deniable.accounting.numerical.uniform_cut import uniformly_capped
 from deniable.accounting.refusals import check_range, check_time, collect_lowers
 from deniable.errors import Unaccountable
 from deniable.loss import (
@@ -62,11 +63,13 @@ from deniable.loss import (
     Sampled,
     Scheme,
     Selected,
+    UniformlyCappedSample,
     Zcdp,
     exact,
 )
 
-Sample = Sampled | Allocated | CappedSample | SilencedLot | DrawnSample
+CutSample = CappedSample | UniformlyCappedSample | SilencedLot
+Sample = Sampled | Allocated | CutSample | DrawnSample
 MOST_OUTCOMES = 5000
 """Outcomes of a finite loss multiplied out under one shared sample."""
 MOST_PARTS = 32
@@ -270,7 +273,7 @@ def what(node: Loss) -> KnownPairs:
             return _group(node)
         case Allocated():
             return _allocated(node)
-        case CappedSample() | SilencedLot():
+        case CappedSample() | UniformlyCappedSample() | SilencedLot():
             return _capped(node)
         case DrawnSample():
             return _drawn(node)
@@ -435,8 +438,14 @@ def _allocated(node: Allocated) -> KnownPairs:
     return samples.allocated(inside, node.steps)
 
 
-def _capped(node: CappedSample | SilencedLot) -> KnownPairs:
-    cut = samples.silenced if isinstance(node, SilencedLot) else samples.capped
+def _capped(node: CutSample) -> KnownPairs:
+    match node:
+        case SilencedLot():
+            cut = samples.silenced
+        case UniformlyCappedSample():
+            cut = uniformly_capped
+        case _:
+            cut = samples.capped
     return cut(_shared(node), _shared(node, grouped(node.of, 2)), float(node.rate), node.cap, node.rows)
 
 
