@@ -59,8 +59,8 @@ def full_lots(cap: int, rows: int, rate: float, total: float) -> FullLots:
     width = math.sqrt(cap * (1 - rate)) + 1
     ends = {min(others, cap - 1 + math.ceil(at * width)) for at in FINE.tolist()} | {others}
     edges = [cap - 1, *sorted(end for end in ends if end >= cap)]
-    upto = [_most_between(cap, end, others, rate) for end in edges[1:-1]]
-    upto = np.minimum(np.maximum.accumulate([0.0, *upto]), total)
+    between = [_most_between(cap, end, others, rate) for end in edges[1:-1]]
+    upto = np.minimum(np.maximum.accumulate([0.0, *between]), total)
     chances = np.diff(np.append(upto, total))
     first = np.array([start + 1 for start, _ in pairwise(edges)], dtype=np.float64)
     return FullLots(chances, cap / (first + 1), (first - cap) / width)
