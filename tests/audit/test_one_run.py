@@ -235,7 +235,9 @@ def test_a_run_on_poisson_samples_is_audited_within_its_own_family() -> None:
     finding = whole_run(*sampled(training, noise / 2.5, 1), training)
     assert finding.verdict is Verdict.LOOK_AGAIN
     twice = replace(finding, options={**(finding.options or {}), RUNS: 2})
-    assert whole_run(*sampled(training, noise / 2.5, 3), training, confirms=twice).verdict is Verdict.VIOLATION
+    assert (
+        whole_run(*sampled(training, noise / 2.5, 3), training, confirms=twice).verdict is Verdict.VIOLATION
+    )
     rng = np.random.default_rng(1)
     assert whole_run(rng.random(300), rng.random(300) < 0.5, training).epsilon == 0
 
