@@ -77,5 +77,8 @@ def test_groups_of_one_order_are_counted_as_the_engine_counts_them(shop: Curator
 
 
 def test_a_key_that_leads_to_nobody_is_refused_with_what_to_write(shop: Curator) -> None:
-    with pytest.raises(InvalidQuery, match="If each shop belongs to one person, add the unit of privacy to the inner GROUP BY"):
+    with pytest.raises(
+        InvalidQuery,
+        match="If each shop belongs to one person, add the unit of privacy to the inner GROUP BY",
+    ):
         shop.preview("SELECT AVG(n) FROM (SELECT shop, COUNT(*) AS n FROM items GROUP BY shop)", epsilon=1)
