@@ -98,8 +98,8 @@ def _cap_words(node: Sampled | CappedSample | UniformlyCappedSample) -> str:
     match node:
         case UniformlyCappedSample():
             return (
-                f". There are at most {node.rows:,} records, and of a sample of more than {node.cap:,} which are "
-                "kept is drawn uniformly, in secret, anew for each sample"
+                f". There are at most {node.rows:,} records, and of a sample of more than {node.cap:,} "
+                "which are kept is drawn uniformly, in secret, anew for each sample"
             )
         case CappedSample():
             return f", and there are at most {node.rows:,} records"

@@ -193,8 +193,9 @@ def _noise_event(loss: Loss, events: Any) -> Any:
             )
         case CappedSample():
             raise Unaccountable(
-                f"dp-accounting has no event for CappedSample ({loss}): its truncated samples are cut uniformly, "
-                "and cost less. Nothing was converted. If yours are too, state UniformlyCappedSample."
+                f"dp-accounting has no event for CappedSample ({loss}): its truncated samples are cut "
+                "uniformly, and cost less. Nothing was converted. If yours are too, state "
+                "UniformlyCappedSample."
             )
         case _:
             raise Unaccountable(

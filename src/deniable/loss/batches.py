@@ -76,10 +76,10 @@ class CappedSample(Loss):
 class UniformlyCappedSample(Loss):
     """`of` on a Poisson sample of `rate` of at most `rows` units, cut uniformly to `cap`.
 
-    Each unit enters by its own coin. If more than `cap` coins came up, `cap` of those units are kept: a subset
-    drawn uniformly, anew for each sample and independent of all else. A fixed order of the table is **not**
-    this, nor one that is drawn once for a whole run: both are a `CappedSample`, which costs more. `rows` is
-    declared, never counted: adding or removing one unit is what this is stated for, as is `of`.
+    Each unit enters by its own coin. If more than `cap` coins came up, `cap` of those units are kept: a
+    subset drawn uniformly, anew for each sample and independent of all else. A fixed order of the table is
+    **not** this, nor one that is drawn once for a whole run: both are a `CappedSample`, which costs more.
+    `rows` is declared, never counted: adding or removing one unit is what this is stated for, as is `of`.
     Reference: Ganesh 2025 (truncated Poisson sampling); docs/theory/batches.md.
     """
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deniable.accounting import numerical
-from deniable.accounting.numerical import classes, terms
+from deniable.accounting.numerical import choices, classes, terms
 from deniable.accounting.numerical.lattice.search import TermCase, epsilon_bounds
 from deniable.accounting.numerical.leaves import SHARES
 from deniable.accounting.numerical.pairs import bounded_range, finite
@@ -123,7 +123,7 @@ def test_many_unlike_choices_are_composed_few_times() -> None:
     loss = Composed(tuple(BoundedRange(0.01 + i / 10_000) * 2 for i in range(200)))
     cases = terms.cases(loss)
     assert sum(case.upper for case in cases) == 1
-    assert sum(case.lower for case in cases) <= terms.FEW + 1
+    assert sum(case.lower for case in cases) <= choices.FEW + 1
     pairs = [pair for case in cases if case.upper for pair, _ in case.terms]
     assert max(len(pair.atoms[0]) for pair in pairs) <= 4 * bounded_range.PARTS + 1
     few = Composed(loss.parts[:5])
@@ -142,7 +142,7 @@ def test_a_rough_recursion_reveals_no_less_and_next_to_no_more() -> None:
 def test_the_shares_that_are_kept_are_those_that_reveal_most() -> None:
     """All seven compose to no more than the two that the many are looked at by."""
     nodes = {BoundedRange(0.5 + i / 100): 1 for i in range(classes.MANY + 1)}
-    kept = terms._plan_choices(nodes).shares
+    kept = choices.plan_choices(nodes).shares
     lowers = {
         share: epsilon_bounds(
             [TermCase(tuple((finite.choice(float(n.epsilon), share), 1) for n in nodes), upper=False)], 1e-6

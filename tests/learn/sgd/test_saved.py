@@ -198,7 +198,6 @@ def test_two_processes_never_hold_one_folder(
     held.close()
 
 
-@pytest.mark.soak
 def test_two_processes_in_two_copies_take_no_step_twice(
     url: str, account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, reduce
 from itertools import chain
-from typing import TypeGuard
 
 from deniable.accounting.methods.relations import SilencedLot, rewrite_silenced
 from deniable.accounting.methods.sampling import shuffled_refusal
 from deniable.accounting.numerical import leaves, samples
-from deniable.accounting.numerical.classes import MANY, coarse
+from deniable.accounting.numerical.choices import CLOSEST, ChoicePlan, is_choice, plan_choices
+from deniable.accounting.numerical.classes import coarse
 from deniable.accounting.numerical.lattice.bracket import Term
 from deniable.accounting.numerical.lattice.search import TermCase, epsilon_bounds
 from deniable.accounting.numerical.lattice.sweep import profile_bounds
@@ -75,10 +75,8 @@ MOST_OUTCOMES = 5000
 """Outcomes of a finite loss multiplied out under one shared sample."""
 MOST_PARTS = 32
 """Parts of a `Parallel` that are compared pair by pair."""
-FEW, FAR = 2, 5.0
-"""Mechanisms looked at for many unlike choices, and how many deviations from the mean they are compared at."""
-MOST_WORK = 150_000
-"""Cells of all recursions for many unlike choices: some seconds."""
+
+
 UNLIKELY = (1e-18, 1e-14, 1e-10)
 """δ of one run of a selection up to which its curve is followed; times E[K] and R it is charged as
 revealed."""
@@ -140,44 +138,11 @@ def _what(nodes: Mapping[Loss, int]) -> list[Step]:
         key=lambda node: exact(node.epsilon) ** 2 * nodes[node],
         default=None,
     )
-    look = _plan_choices(nodes)
+    look = plan_choices(nodes)
     return [
         _step(node, times, last=node is last, alone=len(nodes) == 1, look=look)
         for node, times in nodes.items()
     ]
-
-
-@dataclass(frozen=True)
-class ChoicePlan:
-    """How closely choices are looked at: which mechanisms below (`shares`), and above how fine a lattice their
-    recursion has (`parts`; 0: as it likes; None: there is no recursion, each choice is dominated by itself)."""
-
-    shares: Sequence[float] = leaves.SHARES
-    parts: int | None = 0
-
-
-def _plan_choices(nodes: Mapping[Loss, int]) -> ChoicePlan:
-    """Of many unlike choices the few mechanisms that seem to reveal most, by mean and deviation of all losses:
-    each composition takes its seconds, and any is valid. A rougher lattice is valid too, and so is none."""
-    choices = [(float(node.epsilon), times) for node, times in nodes.items() if _is_choice(node)]
-    if len(nodes) <= MANY:
-        return ChoicePlan()
-
-    def rank(share: float) -> float:
-        mean = variance = 0.0
-        for epsilon, times in choices:
-            losses, p, _ = finite.choice(epsilon, share).atoms
-            single = float(losses @ p)
-            mean, variance = mean + times * single, variance + times * float((losses - single) ** 2 @ p)
-        return mean + FAR * math.sqrt(variance)
-
-    work = sum(bounded_range.block_work(times) for _, times in choices if times > 1)
-    parts = bounded_range.PARTS if work <= MOST_WORK else None
-    return ChoicePlan(sorted(leaves.SHARES, key=rank)[-FEW:], parts)
-
-
-def _is_choice(node: Loss) -> TypeGuard[BoundedRange]:
-    return isinstance(node, BoundedRange) and node.epsilon > 0
 
 
 def _step(
@@ -186,10 +151,10 @@ def _step(
     *,
     last: bool = False,
     alone: bool = False,
-    look: ChoicePlan = ChoicePlan(),
+    look: ChoicePlan = CLOSEST,
 ) -> Step:
     check_time()
-    if _is_choice(node):
+    if is_choice(node):
         return _choices(float(node.epsilon), times, last, alone, look)
     answer = what(node)
     upper = None

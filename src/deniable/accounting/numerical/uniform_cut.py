@@ -31,8 +31,9 @@ RARE = 1e-30
 
 @dataclass(frozen=True)
 class FullLots:
-    """Chances that the others fill the lot, and beside each at least how likely its own unit is kept where its
-    coin is up; likely to unlikely. Tables of any number of units up to the declared one reveal no more."""
+    """Chances that the others fill the lot, and beside each at least how likely its own unit is kept where
+    its coin is up; likely to unlikely. Tables of any number of units up to the declared one reveal no
+    more."""
 
     chances: Array
     shares: Array
@@ -104,8 +105,8 @@ def _cut_pair(once: Pair, twice: Pair, rate: float, lots: FullLots) -> Pair:
     if isinstance(once, Gaussian) and not once.left and isinstance(twice, Gaussian) and not twice.left:
         parts = _gaussian_parts(once, once.sigma / twice.sigma, rate, lots)
     else:
-        kept = min(1.0, float((lots.chances * lots.shares).sum()) * (1 + 1e-12))
-        parts = [(1 - kept, mix(once, rate)), (kept, mix(twice, rate))]
+        kept_share = min(1.0, float((lots.chances * lots.shares).sum()) * (1 + 1e-12))
+        parts = [(1 - kept_share, mix(once, rate)), (kept_share, mix(twice, rate))]
     return Either(tuple(part for part in parts if part[0] > 0))
 
 

@@ -52,7 +52,8 @@ def block_work(times: int, parts: int = PARTS) -> int:
 
 @lru_cache(maxsize=64)
 def above(epsilon: float, times: int, parts: int = 0) -> Finite:
-    """A pair that dominates `times` adaptive choices of range `epsilon`; on a lattice of `parts`, if stated."""
+    """A pair that dominates `times` adaptive choices of range `epsilon`; on a lattice of `parts`, if
+    stated."""
     parts = parts or _parts(times)
     dt = epsilon / parts
     heights = np.zeros(1)
