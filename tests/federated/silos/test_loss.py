@@ -13,7 +13,17 @@ from torch import Tensor, nn
 
 from deniable import accounting
 from deniable.errors import InvalidParameter
-from deniable.federated import Central, CrossSilo, LocalSteps, OnClient, RowPrivacy, Shared, SiloRows, Silos
+from deniable.federated import (
+    Central,
+    CrossSilo,
+    LocalSteps,
+    OnClient,
+    RoundExecution,
+    RowPrivacy,
+    Shared,
+    SiloRows,
+    Silos,
+)
 from deniable.federated.secure_sum.agreement import Adversary
 from deniable.federated.silos.worker import SiloWorker
 from deniable.loss import Grouped
@@ -150,6 +160,7 @@ def test_local_steps_without_noise_in_each_are_refused(noise: Any) -> None:
         ({"noise": OnClient(Z, coins=0.5)}, "those of rows"),
         ({"noise": Central()}, "multiplier"),
         ({"sizes": (5,)}, "at least two silos"),
+        ({"how": RoundExecution(workers=2)}, "workers=1"),
     ],
 )
 def test_what_no_theorem_covers_is_refused(terms: dict[str, Any], words: str) -> None:

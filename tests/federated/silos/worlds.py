@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from deniable import checks
-from deniable.federated import Central, CrossSilo, LocalSteps, RowPrivacy, SiloRows, Silos
+from deniable.federated import Central, CrossSilo, LocalSteps, RoundExecution, RowPrivacy, SiloRows, Silos
 from deniable.federated.silos.worker import SiloLots
 from deniable.learn.sgd.clipping import ALL
 from deniable.randomness import SeededRandom
 from deniable.units import Unit
 
 Floats = NDArray[np.float64]
+AT_ONCE = RoundExecution()
 PATIENT = Unit.column("patient", max_rows=2)
 Held = Sequence[tuple[float, str]]
 """What a silo holds: for each row the move that it asks for, and whose it is."""
@@ -47,10 +48,10 @@ def silo(held: Held) -> SiloRows:
 
 
 def run_of(noise: Any, *, unit: Unit = checks.ROW, rate: Any = 0.5, rounds: int = 1, steps: int = 1, most: int = 1,
-           sizes: tuple[int, ...] = (2, 2), **privacy: Any) -> CrossSilo:  # fmt: skip
+           sizes: tuple[int, ...] = (2, 2), how: RoundExecution = AT_ONCE) -> CrossSilo:  # fmt: skip
     return CrossSilo(
         Weight(), asked, silos=Silos(sizes, rate, rounds), local=LocalSteps(steps, 1.0),
-        privacy=RowPrivacy(noise, unit=unit, most_silos=most, **privacy),
+        privacy=RowPrivacy(noise, unit=unit, most_silos=most), how=how,
     )  # fmt: skip
 
 

@@ -99,6 +99,10 @@ class SiloConversation(Conversing):
         self._last_turn = 0
 
     @property
+    def assumptions(self) -> tuple[str, ...]:
+        return self._part.assumptions
+
+    @property
     def used(self) -> Loss:
         """Rounds are noted before they are answered, so those up to the last one asked are all that was."""
         return self._part.run.silo_loss_of(max(self._last_turn, 1))
