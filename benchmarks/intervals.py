@@ -29,7 +29,7 @@ from deniable.datasets import load
 from deniable.datasets.readers import FileTable
 from deniable.randomness import SecureRandom
 from deniable.sql.engines import Engine, Statement, open_engine
-from deniable.sql.plan.measures.left_out import LeftOut
+from deniable.sql.plan.measures.totals import LeftOut
 from deniable.sql.plan.noise import Noise
 from deniable.sql.plan.plan import Plan
 from deniable.sql.plan.planner import plan

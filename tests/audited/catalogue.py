@@ -64,7 +64,7 @@ from deniable.sql.after.release import Blocks
 from deniable.sql.plan import keys, noise, quantiles
 from deniable.sql.plan.bounds import row_classes
 from deniable.sql.plan.bounds.values import ValueBounds
-from deniable.sql.plan.measures.sum import Sum
+from deniable.sql.plan.measures.totals import Sum
 from deniable.sql.plan.plan import Plan
 from deniable.units import Unit
 from tests.audit.test_shipped import SHIPPED

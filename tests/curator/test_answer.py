@@ -27,7 +27,7 @@ from deniable.loss import DiscreteLaplaceNoise
 from deniable.mechanism import Release
 from deniable.randomness import SeededRandom
 from deniable.sql.plan.bounds.values import ValueBounds
-from deniable.sql.plan.measures.sum import Sum
+from deniable.sql.plan.measures.totals import Sum
 from deniable.sql.plan.noise import Family, IntegerSensitivity, Noise
 from deniable.sql.tree import Bounding, Result
 from deniable.units import Unit

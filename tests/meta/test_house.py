@@ -22,15 +22,15 @@ STRAIGHT = (
 import one another in a circle is tested with the layers, and that every function is typed in `test_typed`.)"""
 
 WALKED = {
-    "people with any number of rows": (85, 400),
-    "a window over groups": (89, 600),
+    "people with any number of rows": (72, 285),
+    "a window over groups": (78, 510),
     house.KEPT: (22, 25),
 }
-"""The modules (but words, accounting and randomness) that a query enters, and its returns, with room for what
-noise adds where people seem to have more rows than count (297 or 341, and 528, in ten walks). These may
-fall and never rise; the aims of `make house` are lower where they are not reached."""
+"""The modules (but words, accounting and randomness) that a query enters, and its returns. The noise of a walk has a
+seed (278, 503 and 21 returns); the room is for threads that take turns otherwise on a busy machine. These may fall
+and never rise; the aims of `make house` are lower where they are not reached."""
 
-CODE_LINES = 58_171
+CODE_LINES = 58_158
 """What was reached. The aim of `make house` is lower: whoever gets nearer to it lowers this number too, and whoever
 adds a capability that needs more says so in the commit that raises it."""
 
@@ -38,7 +38,6 @@ LONE_NAMES = {
     ("accounting", "functions"): 11,
     ("accounting", "parameters"): 5,
     ("accounting", "attributes"): 8,
-    ("attack", "attributes"): 4,
     ("curator", "parameters"): 6,
     ("curator", "attributes"): 16,
     ("learn", "functions"): 4,
@@ -53,7 +52,7 @@ LONE_NAMES = {
     ("randomness", "parameters"): 6,
     ("randomness", "attributes"): 16,
     ("reproduce", "attributes"): 4,
-    ("sql", "functions"): 18,
+    ("sql", "functions"): 14.4,
     ("sql", "parameters"): 12,
     ("sql", "attributes"): 12,
 }
@@ -208,7 +207,7 @@ def test_files_and_functions_stay_short() -> None:
     assert statistics.median(house.lengths(house.source())) <= 6
 
 
-ASKING = ("read.relations", "presence", "read.expressions", "answer.cache_key")
+ASKING = ("read.relations", "deductions", "read.expressions", "after.canonical")
 """Those who ask a function's record and name none."""
 
 

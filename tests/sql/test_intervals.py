@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deniable.sql.deductions import interval
 from deniable.sql.dialects import DUCKDB
 from deniable.sql.intervals import EVERYTHING, Interval, physical
-from deniable.sql.ranges import interval
 from deniable.sql.tree import Call, Column, Expr, Literal
 from deniable.sql.types import FLOAT, INTEGER, NUMBERS
 from deniable.sql.write import relations

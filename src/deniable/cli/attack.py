@@ -255,7 +255,7 @@ def anonymity_(
 
 def _hospital() -> None:
     table = hospital()
-    keys, secrets = anonymity.generalised(table), table["disease"].to_pylist()
+    keys, secrets = anonymity.generalise(table), table["disease"].to_pylist()
     classes = anonymity.classes_of(keys)
     sure = anonymity.homogeneity(classes, secrets)
     inferences = anonymity.background(classes, secrets, {7: ["heart disease"]})

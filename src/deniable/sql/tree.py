@@ -265,7 +265,7 @@ class Aggregate:
     arithmetic, or a literal clamp in the query; None where they are not known (then they
     are discovered privately, or the query is refused). `granularity` is the grid that
     values lie on by their type (1 for integers, 10^-scale for decimals), None for floats.
-    `present`: `of` is never NULL (`sql.presence`), so all rows count."""
+    `present`: `of` is never NULL (`sql.deductions`), so all rows count."""
 
     statistic: Statistic
     of: Expr | None = None

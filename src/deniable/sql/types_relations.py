@@ -35,6 +35,20 @@ from deniable.sql.tree import (
 )
 
 
+def children(relation: Relation) -> tuple[Relation, ...]:
+    """The relations that one is made of; none of a table."""
+    # Every kind is named: how often a row counts rests on this, so a new kind must not pass for a table.
+    match relation:
+        case Scan() | Listed():
+            return ()
+        case Project() | Filter() | PerUnit():
+            return (relation.of,)
+        case Join():
+            return (relation.left, relation.right)
+        case Union():
+            return relation.parts
+
+
 def columns(relation: Relation) -> tuple[Column, ...]:
     match relation:
         case Scan():
@@ -43,10 +57,8 @@ def columns(relation: Relation) -> tuple[Column, ...]:
             return (relation.column,)
         case Project():
             return tuple(Column(name, expr.type) for name, expr in relation.columns)
-        case Filter():
-            return columns(relation.of)
-        case Join():
-            return columns(relation.left) + columns(relation.right)
+        case Filter() | Join():
+            return tuple(column for part in children(relation) for column in columns(part))
         case Union():
             return columns(relation.parts[0])
         case PerUnit():
@@ -56,26 +68,16 @@ def columns(relation: Relation) -> tuple[Column, ...]:
 
 def readings(relation: Relation) -> int:
     """How many times tables are read."""
-    match relation:
-        case Scan() | Listed():
-            return 1
-        case Project() | Filter() | PerUnit():
-            return readings(relation.of)
-        case Join():
-            return readings(relation.left) + readings(relation.right)
-        case Union():
-            return sum(readings(part) for part in relation.parts)
+    return sum(map(readings, children(relation))) or 1
 
 
 def several(relation: Relation) -> bool:
     """Whether a unit may have more than one row."""
     match relation:
-        case Project() | Filter():
-            return several(relation.of)
         case PerUnit():
             return bool(relation.keys)
-        case Join():
-            return several(relation.left) or several(relation.right)
+        case Project() | Filter() | Join():
+            return any(map(several, children(relation)))
     return True
 
 
@@ -84,16 +86,11 @@ def has_unit(relation: Relation) -> bool:
     match relation:
         case Scan():
             return relation.unit is not None
-        case Listed():
-            return False
-        case Project() | Filter():
-            return has_unit(relation.of)
-        case Join():
-            return has_unit(relation.left) or has_unit(relation.right)
         case Union():
-            return all(has_unit(part) for part in relation.parts)
+            return all(map(has_unit, relation.parts))
         case PerUnit():
             return True
+    return any(map(has_unit, children(relation)))
 
 
 def aggregate_type(aggregate: Aggregate) -> Type:

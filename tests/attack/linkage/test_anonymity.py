@@ -19,7 +19,7 @@ IDENTITY, SECRETS = hide.quasi_identifiers(TABLE), hide.diagnoses(TABLE)
 
 def test_the_hospital_is_3_anonymous_and_tells_everything_about_three() -> None:
     table = hospital()
-    keys, secrets = an.generalised(table), table["disease"].to_pylist()
+    keys, secrets = an.generalise(table), table["disease"].to_pylist()
     assert keys[0] == ("476**", "2*")
     assert keys[3] == ("4790*", "≥ 40")
     classes = an.classes_of(keys)
@@ -30,7 +30,7 @@ def test_the_hospital_is_3_anonymous_and_tells_everything_about_three() -> None:
 
 def test_background_knowledge_leaves_one_disease() -> None:
     table = hospital()
-    classes, secrets = an.classes_of(an.generalised(table)), table["disease"].to_pylist()
+    classes, secrets = an.classes_of(an.generalise(table)), table["disease"].to_pylist()
     told = an.background(classes, secrets, {7: ["heart disease"], 3: ["flu"]})
     assert told[7] == "cancer"
     assert 3 not in told
@@ -94,7 +94,7 @@ def test_public_cells_do_not_depend_on_other_rows() -> None:
 
 
 def test_tables_that_are_close_one_by_one_give_everything_together() -> None:
-    alone, together = (hide.several(200, tables, k=20, t=0.3) for tables in (1, 16))
+    alone, together = (hide.link_across_tables(200, tables, k=20, t=0.3) for tables in (1, 16))
     assert together.share > 0.95
     assert alone.share < 0.5
 

@@ -35,16 +35,16 @@ def inverted(digits: Album) -> dict[tuple[str, str], invert.InvertedImages]:
 
 
 def test_public_seen_and_unseen_images_are_all_and_apart(digits: Album) -> None:
-    assert len(digits.public) + len(digits.seen) + len(digits.unseen) == 1797
+    assert len(digits.public) + len(digits.train) + len(digits.held_out) == 1797
     assert digits.people == 5
-    per_person = np.bincount(digits.seen_labels), np.bincount(digits.unseen_labels)
+    per_person = np.bincount(digits.train_labels), np.bincount(digits.held_out_labels)
     assert np.abs(per_person[0] - per_person[1]).max() <= 1
-    sets = [{row.tobytes() for row in part} for part in (digits.public, digits.seen, digits.unseen)]
+    sets = [{row.tobytes() for row in part} for part in (digits.public, digits.train, digits.held_out)]
     assert len(set.union(*sets)) == sum(len(part) for part in sets)
 
 
 def test_the_split_follows_the_seed() -> None:
-    one, same, other = (invert.album(seed=s).seen for s in (1, 1, 2))
+    one, same, other = (invert.album(seed=s).train for s in (1, 1, 2))
     assert np.array_equal(one, same)
     assert one.shape != other.shape or not np.array_equal(one, other)
 
@@ -61,8 +61,8 @@ def test_generated_images_vary_as_probabilistic_pca_says(digits: Album) -> None:
 
 
 def test_a_true_image_is_measured_as_such_and_a_swapped_one_is_not(digits: Album) -> None:
-    judge = invert.evaluator(digits.unseen, digits.unseen_labels)
-    assert (judge.predict(digits.seen) == digits.seen_labels).mean() > 0.95
+    judge = invert.evaluator(digits.held_out, digits.held_out_labels)
+    assert (judge.predict(digits.train) == digits.train_labels).mean() > 0.95
     true = invert.measure(digits.first, digits, judge, model="m", attack="a")
     assert true.nearest_own.max() < 1e-6 < true.nearest_other.min()
     assert true.seen_first.all()
@@ -70,7 +70,7 @@ def test_a_true_image_is_measured_as_such_and_a_swapped_one_is_not(digits: Album
     swapped = invert.measure(np.roll(digits.first, 1, axis=0), digits, judge, model="m", attack="a")
     assert swapped.learnt().right <= 1
     assert (swapped.nearest_own > swapped.nearest_other).all()
-    unseen = np.array([digits.unseen[digits.unseen_labels == k][0] for k in range(5)])
+    unseen = np.array([digits.held_out[digits.held_out_labels == k][0] for k in range(5)])
     assert not invert.measure(unseen, digits, judge, model="m", attack="a").seen_first.any()
     assert np.allclose(invert.measure(digits.means, digits, judge, model="m", attack="a").to_mean, 0)
 
@@ -104,7 +104,7 @@ def test_a_private_model_that_works_shows_its_classes_too(
 
 
 def test_an_untrained_model_shows_nobody(digits: Album) -> None:
-    judge = invert.evaluator(digits.unseen, digits.unseen_labels)
+    judge = invert.evaluator(digits.held_out, digits.held_out_labels)
     generator, hits = FaceGenerator.learn(digits.public, 30), 0
     for seed in range(8):
         model = invert.network(64, 5, seed=seed)
@@ -115,7 +115,7 @@ def test_an_untrained_model_shows_nobody(digits: Album) -> None:
 
 def test_what_is_left_is_the_gradient_of_the_objective(digits: Album) -> None:
     net = stationary.Net(64, 5, hidden=7, seed=3)
-    x, y = digits.seen[:6].astype(np.float64), digits.seen_labels[:6]
+    x, y = digits.train[:6].astype(np.float64), digits.train_labels[:6]
     loss = torch.nn.functional.cross_entropy(net(torch.from_numpy(x)), torch.from_numpy(y), reduction="sum")
     (loss + stationary.DECAY / 2 * (net.first**2).sum()).backward()
     points = torch.from_numpy(np.hstack([x, np.ones((6, 1))]))
@@ -127,7 +127,7 @@ def test_what_is_left_is_the_gradient_of_the_objective(digits: Album) -> None:
 def test_a_trained_net_is_stationary_on_its_own_images_only(digits: Album) -> None:
     y = np.arange(5)
     net = stationary.train(stationary.Net(64, 5), digits.first.astype(np.float64), y)
-    unseen = np.array([digits.unseen[digits.unseen_labels == k][0] for k in range(5)], np.float64)
+    unseen = np.array([digits.held_out[digits.held_out_labels == k][0] for k in range(5)], np.float64)
     assert stationary.residual(net, digits.first.astype(np.float64), y) < 1e-5
     assert stationary.residual(net, unseen, y) > 0.1
     assert len(stationary._span(net.first.detach())) == 5  # the rank tells the number of images

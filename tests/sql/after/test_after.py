@@ -20,11 +20,10 @@ from deniable.datasets.visits import visits
 from deniable.errors import BudgetExceeded, InvalidQuery
 from deniable.guarantee import Budget
 from deniable.randomness import SeededRandom
-from deniable.sql.after.canonical import own_block
+from deniable.sql.after.canonical import normal, own_block
 from deniable.sql.after.reach import level, levels
 from deniable.sql.after.release import block_plan
 from deniable.sql.after.split import split_query
-from deniable.sql.answer.cache_key import normal
 from deniable.sql.plan.plan import Plan
 from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms

@@ -13,9 +13,8 @@ import pytest
 from scipy import stats
 
 from deniable.randomness import SeededRandom
-from deniable.sql.answer import forms
 from deniable.sql.answer.joint_noise import LinearForm
-from deniable.sql.answer.table import GroupReader, Released, _ends
+from deniable.sql.answer.table import GroupReader, Released, _ends, bound_piece, find_certain, find_pieces
 from deniable.sql.engines import Engine, Statement
 from deniable.sql.functions.function import Cell
 from deniable.sql.plan.noise import Noise
@@ -233,16 +232,16 @@ PIECES: list[tuple[Callable[[], Expr], list[Expr]]] = [
 
 @pytest.mark.parametrize(("expr", "wanted"), PIECES)
 def test_pieces_are_as_large_as_they_can_be(expr: Callable[[], Expr], wanted: list[Expr]) -> None:
-    assert list(forms.pieces(expr(), known)) == wanted
+    assert list(find_pieces(expr(), known)) == wanted
 
 
 def test_the_ends_of_a_piece_are_those_of_its_form() -> None:
     tenth = call(
         "divide", call("subtract", Literal(4, INTEGER), call("add", COUNT, FLAGGED)), Literal(10, INTEGER)
     )
-    low, high = forms.ends(tenth, known, 0.05)
+    low, high = bound_piece(tenth, known, 0.05)
     assert (low, high) == pytest.approx(((4 - 32) / 10, (4 - 28) / 10))
-    assert forms.ends(call("divide", COUNT, FLAGGED), known, 0.05) == pytest.approx((9 / 21, 11 / 19))
+    assert bound_piece(call("divide", COUNT, FLAGGED), known, 0.05) == pytest.approx((9 / 21, 11 / 19))
 
 
 # ------------------------------------------------------------------------------------------------ what is certain
@@ -282,14 +281,14 @@ CERTAIN = (
 )
 def test_a_share_is_known_to_be_one(top: int, bottom: int, wanted: tuple[int, int] | None) -> None:
     share = call("divide", call("cast", AggregateRef(top, FLOAT)), AggregateRef(bottom, FLOAT))
-    assert forms.certain(share, CERTAIN) == wanted
+    assert find_certain(share, CERTAIN) == wanted
     percent = call(
         "divide",
         call("multiply", Literal(-100, INTEGER), AggregateRef(top, FLOAT)),
         AggregateRef(bottom, FLOAT),
     )
     scaled = None if wanted is None else (-100 * wanted[1], -100 * wanted[0])
-    assert forms.certain(percent, CERTAIN) == scaled
+    assert find_certain(percent, CERTAIN) == scaled
 
 
 def test_a_share_of_few_rows_lies_between_none_and_all() -> None:

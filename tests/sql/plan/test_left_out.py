@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from deniable.accounting import epsilon as epsilon_of
 from deniable.errors import InvalidParameter
 from deniable.randomness import SeededRandom
-from deniable.sql.plan.measures.count import Count
-from deniable.sql.plan.measures.left_out import LeftOut
+from deniable.sql.plan.measures.totals import Count, LeftOut
 from deniable.sql.plan.noise import Noise
 from deniable.sql.plan.plan import Plan
 from deniable.sql.plan.planner import plan

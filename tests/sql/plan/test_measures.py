@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 from deniable.errors import InvalidQuery
 from deniable.sql.answer.estimate import standing
 from deniable.sql.dialects import DUCKDB
-from deniable.sql.plan.measures.count import Count, counted
 from deniable.sql.plan.measures.grid import Grid, grid
 from deniable.sql.plan.measures.measure import Measure
-from deniable.sql.plan.measures.square import Square
-from deniable.sql.plan.measures.sum import Sum, summed
+from deniable.sql.plan.measures.totals import Count, Square, Sum, counted, summed
 from deniable.sql.plan.measures.units import present
 from deniable.sql.plan.noise import IntegerSensitivity
 from deniable.sql.tree import Aggregate, Column, Kind, Type

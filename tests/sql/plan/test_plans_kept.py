@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from deniable.errors import InvalidQuery
-from deniable.sql.answer.cache_key import normal
+from deniable.sql.after.canonical import normal
 from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
 from deniable.units import Unit

@@ -22,11 +22,11 @@ from deniable.errors import InvalidQuery
 from deniable.loss import exact
 from deniable.sql.dialects import DUCKDB
 from deniable.sql.engines import Engine, Statement
+from deniable.sql.engines.engine import view
 from deniable.sql.engines.stored.fields import columns
-from deniable.sql.engines.views import view
 from deniable.sql.plan.keys import combinations
-from deniable.sql.plan.measures import reading
-from deniable.sql.plan.measures.left_out import LeftOut
+from deniable.sql.plan.measures.measure import read_cells
+from deniable.sql.plan.measures.totals import LeftOut
 from deniable.sql.plan.noise import Family, Noise, concentrated
 from deniable.sql.plan.plan import NoisyMeasure, Plan
 from deniable.sql.plan.planner import plan
@@ -386,7 +386,7 @@ def measured(
     recording, run = Recording(engine), settled(made, rows, further)
     found, writer = made.private_bounds, run.writer(engine.dialect)
     mechanisms = [each for each in (found.classes, *found.values) if each is not None]
-    cells = [(each.noise, reading.cells(recording.run(each.statement(writer)))) for each in mechanisms]
+    cells = [(each.noise, read_cells(recording.run(each.statement(writer)))) for each in mechanisms]
     return cells, run.measure(recording, SALT).integers(), recording.seen
 
 

@@ -15,11 +15,9 @@ from hypothesis import strategies as st
 
 from deniable.sql.dialects import DUCKDB
 from deniable.sql.plan.bounds import row_classes
-from deniable.sql.plan.measures.count import Count
 from deniable.sql.plan.measures.distinct import Distinct
 from deniable.sql.plan.measures.ranks import Ranks
-from deniable.sql.plan.measures.square import Square
-from deniable.sql.plan.measures.sum import Sum
+from deniable.sql.plan.measures.totals import Count, Square, Sum
 from deniable.sql.plan.measures.units import Units
 from deniable.sql.plan.noise import Noise
 from deniable.sql.plan.plan import Plan

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from deniable.errors import InvalidQuery
-from deniable.sql.answer.cache_key import normal
+from deniable.sql.after.canonical import normal
 from deniable.sql.dialects import DUCKDB
 from deniable.sql.read.query import check
 from deniable.sql.schema.declare import ColumnInfo, Schema, TableInfo

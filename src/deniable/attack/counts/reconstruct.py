@@ -35,8 +35,8 @@ class Reconstruction:
     CPU seconds of asking and solving."""
 
     bits: Bits
-    asked: int
-    answered: int
+    question_count: int
+    answer_count: int
     method: SolvingMethod
     seconds: float
 
@@ -73,13 +73,13 @@ def score(
         "" if ceiling is None else f" No attack on that account can expect more than {percent_up(ceiling)}."
     )
     reading = (
-        f"{release}: {result.answered:,} of {result.asked:,} random counts were answered, and "
+        f"{release}: {result.answer_count:,} of {result.question_count:,} random counts were answered, and "
         f"{percent(share)} of {len(bits):,} secret bits follow from them ({result.method}, "
         f"{result.seconds:.2f} s); guessing gets 50 %.{bound}"
     )
     numbers: dict[str, float] = {
-        "asked": result.asked,
-        "answered": result.answered,
+        "asked": result.question_count,
+        "answered": result.answer_count,
         "seconds": result.seconds,
     }
     return Learnt(ATTACK, release, right, len(bits), 0.5, reading, ceiling, numbers | (facts or {}))

@@ -7,7 +7,7 @@ tables about the same people are exact subset counts, hence reconstructed). Refe
 Machanavajjhala et al. 2006; Li, Li, Venkatasubramanian 2007; Ganta, Kasiviswanathan, Smith 2008.
 
 >>> from deniable.datasets import hospital
->>> found = homogeneity(classes_of(generalised(hospital())), hospital()["disease"].to_pylist())
+>>> found = homogeneity(classes_of(generalise(hospital())), hospital()["disease"].to_pylist())
 >>> found
 {0: 'heart disease', 1: 'heart disease', 2: 'heart disease'}
 """
@@ -34,7 +34,7 @@ def classes_of(keys: Sequence[Hashable]) -> Whole:
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
 
 
-def generalised(table: Any) -> list[tuple[str, str]]:
+def generalise(table: Any) -> list[tuple[str, str]]:
     """The 3-anonymous form of the hospital's nine rows that is taught: ages by decade
     (40 and over together), zips cut short."""
     rows = zip(table["zip"].to_pylist(), table["age"].to_pylist(), strict=True)

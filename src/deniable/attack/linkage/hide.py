@@ -73,12 +73,12 @@ def compare(
         guess_by_class(
             close, secrets, secrets, release=f"{k}-anonymous and {closeness(close, secrets):.2f}-close"
         ),
-        several(min(size, 400), 12, t=0.3, seed=seed),
+        link_across_tables(min(size, 400), 12, t=0.3, seed=seed),
         guess_by_class(cells, secrets, counts, release=f"account of ε = {epsilon:g}", epsilon=epsilon),
     ]
 
 
-def several(size: int, tables: int, *, k: int = 20, t: float = 0.3, seed: int = 0) -> Learnt:
+def link_across_tables(size: int, tables: int, *, k: int = 20, t: float = 0.3, seed: int = 0) -> Learnt:
     """`tables` t-close tables about the same people, each grouped by other attributes,
     reconstructed together."""
     secrets = diagnoses(people(size, seed=seed))

@@ -59,29 +59,29 @@ Labels: TypeAlias = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Album:
-    """Images as rows of grey values from 0 to 1. The model is trained on `seen` of the private people,
-    `unseen` are others of the same people that it never saw; `public` shows other people."""
+    """Images as rows of grey values from 0 to 1. The model is trained on `train` of the private people,
+    `held_out` are others of the same people that it never saw; `public` shows other people."""
 
     shape: tuple[int, int]
     public: Images
-    seen: Images
-    seen_labels: Labels
-    unseen: Images
-    unseen_labels: Labels
+    train: Images
+    train_labels: Labels
+    held_out: Images
+    held_out_labels: Labels
 
     @property
     def people(self) -> int:
-        return int(self.seen_labels.max()) + 1
+        return int(self.train_labels.max()) + 1
 
     @property
     def first(self) -> Images:
         """An image of each person that the model was trained on."""
-        return np.array([self.seen[self.seen_labels == k][0] for k in range(self.people)])
+        return np.array([self.train[self.train_labels == k][0] for k in range(self.people)])
 
     @property
     def means(self) -> Images:
         """The mean of all images of each person."""
-        photos, owner = np.vstack([self.seen, self.unseen]), np.r_[self.seen_labels, self.unseen_labels]
+        photos, owner = np.vstack([self.train, self.held_out]), np.r_[self.train_labels, self.held_out_labels]
         return np.array([photos[owner == k].mean(0) for k in range(self.people)])
 
 
@@ -325,7 +325,7 @@ def measure(
 ) -> InvertedImages:
     """Row k of `images` against the images of person k and of all others."""
     people = np.arange(album.people)
-    photos, owner = np.vstack([album.seen, album.unseen]), np.r_[album.seen_labels, album.unseen_labels]
+    photos, owner = np.vstack([album.train, album.held_out]), np.r_[album.train_labels, album.held_out_labels]
     distance = np.linalg.norm(images[:, None, :].astype(np.float64) - photos[None], axis=2)
     own, far = owner == people[:, None], np.inf
     return InvertedImages(
@@ -337,7 +337,7 @@ def measure(
         np.where(own, distance, far).min(1),
         np.where(own, far, distance).min(1),
         np.linalg.norm(images - album.means, axis=1).astype(np.float64),
-        np.where(own, distance, far).argmin(1) < len(album.seen),
+        np.where(own, distance, far).argmin(1) < len(album.train),
     )
 
 
@@ -345,20 +345,20 @@ def compare(
     album: Album, *, epsilon: float = 2.0, hidden: int = 64, seed: int = 0, watch: Watch = iterate_silently
 ) -> list[InvertedImages]:
     """Three attacks on a model trained without protection and on one trained by DP-SGD on the same images."""
-    pixels = album.seen.shape[1]
-    judge = evaluator(album.unseen, album.unseen_labels)
+    pixels = album.train.shape[1]
+    judge = evaluator(album.held_out, album.held_out_labels)
     generator = FaceGenerator.learn(album.public, min(60, pixels // 2, len(album.public) - 1))
     results = []
     for k in watch(range(2), "Training and inverting"):
         model, name = network(pixels, album.people, hidden=hidden, seed=seed), "plain"
         if k:
             model, name = (
-                private(model, album.seen, album.seen_labels, epsilon=epsilon),
+                private(model, album.train, album.train_labels, epsilon=epsilon),
                 f"private, ε = {epsilon:g}",
             )
         else:
-            train_plain(model, album.seen, album.seen_labels)
-        right = accuracy(model, album.unseen, album.unseen_labels)
+            train_plain(model, album.train, album.train_labels)
+        right = accuracy(model, album.held_out, album.held_out_labels)
         guesses = {
             "confidence": by_confidence(model, album.people, pixels),
             "public mean": by_public_mean(model, album.people, album.public, album.shape),

@@ -258,13 +258,13 @@ def compare(
 ) -> list[RecoveredImages]:
     """Nets trained on `size` images (10, or one of each person), with and without protection."""
     size = max(album.people, 10) if size is None else size
-    if not album.people <= size <= len(album.seen):
+    if not album.people <= size <= len(album.train):
         raise InvalidParameter(
-            f"Expected size={size} between {album.people} (people) and {len(album.seen)} (images)."
+            f"Expected size={size} between {album.people} (people) and {len(album.train)} (images)."
         )
-    places = _first(album.seen_labels, size)
-    y, lens = album.seen_labels[places], Lens.fit(album.public)
-    x = lens(album.seen[places])
+    places = _first(album.train_labels, size)
+    y, lens = album.train_labels[places], Lens.fit(album.public)
+    x = lens(album.train[places])
     nets = {
         "plain": train(Net(x.shape[1], album.people, seed=seed), x, y),
         f"private, ε = {epsilon:g}": private(Net(x.shape[1], album.people, seed=seed), x, y, epsilon=epsilon),
@@ -274,7 +274,9 @@ def compare(
         solution = reconstruct(net, y, starts=starts if name == "plain" else 2, seed=seed, watch=watch)
         grey = StationaryPoint(lens.invert(solution.points), solution.residual)
         out.append(
-            measure(grey, album.seen[places].astype(np.float64), album.unseen.astype(np.float64), model=name)
+            measure(
+                grey, album.train[places].astype(np.float64), album.held_out.astype(np.float64), model=name
+            )
         )
     return out
 

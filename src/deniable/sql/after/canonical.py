@@ -1,15 +1,18 @@
-"""One form for all blocks that release the same: keys, then aggregates, each under a name of its own.
+"""One form for all blocks that release the same, and one text for all ways to write it: the key under
+which a release is stored and found again.
 
 What a block is called, how its columns are named and ordered, and what is said over it afterwards do not
-change what it releases; so they do not change the key under which the release is kept."""
+change what it releases; so they do not change the key. The tree has forgotten white space, comments,
+case, table aliases and brackets already; in `normal` the order of AND, OR and IN goes too."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import Enum
 from functools import cached_property
 
-from deniable.sql.answer.cache_key import normal, normal_text
 from deniable.sql.answer.evaluate import aggregates_in
+from deniable.sql.functions import FUNCTIONS
 from deniable.sql.tree import AggregateRef, Call, Expr, KeyRef, Kind, Output, Query, Statistic
 from deniable.sql.types_relations import aggregate_type
 
@@ -104,3 +107,26 @@ def _find_place(output: Output, keys: list[int], aggregates: list[int], others: 
         case Call():
             return f"d{others.index(_move_refs(output.of, keys, aggregates))}"
     raise AssertionError("A block releases keys and aggregates only.")
+
+
+def normal(query: Query) -> str:
+    """
+    >>> from deniable.sql.tree import Scan
+    >>> normal(Query(Scan("t", ()), (), (), (), ((),)))
+    "Query(Scan('t',(),None,()),(),(),(),((),),None,(),None,0)"
+    """
+    return normal_text(query)
+
+
+def normal_text(value: object) -> str:
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, Call):
+        args = FUNCTIONS[value.op].laws.arranged([normal_text(arg) for arg in value.args])
+        return f"{value.op}[{','.join(args)}]:{normal_text(value.type)}"
+    if is_dataclass(value):
+        parts = (normal_text(getattr(value, f.name)) for f in fields(value) if "follows" not in f.metadata)
+        return f"{type(value).__name__}({','.join(parts)})"
+    if isinstance(value, tuple):
+        return f"({','.join(map(normal_text, value))}{',' if len(value) == 1 else ''})"
+    return repr(value)

@@ -24,8 +24,8 @@ from deniable.sql.arrays import pack_table, unpack_table
 from deniable.sql.engines import Engine
 from deniable.sql.plan.bounds.row_classes import Crowd
 from deniable.sql.plan.measures.grid import Grid
-from deniable.sql.plan.measures.left_out import LeftOut
 from deniable.sql.plan.measures.measure import Measure
+from deniable.sql.plan.measures.totals import LeftOut
 from deniable.sql.plan.noise import Family, IntegerSensitivity, Noise
 from deniable.sql.plan.plan import NoisyMeasure, Plan
 from deniable.sql.plan.quantiles import Rank

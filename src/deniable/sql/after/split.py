@@ -18,19 +18,17 @@ from sqlglot import expressions as exp
 
 from deniable.errors import InvalidQuery
 from deniable.sql.after.allowed import RESERVED, check_after, check_reserved
-from deniable.sql.after.canonical import OwnBlock, canonical, own_block
+from deniable.sql.after.canonical import OwnBlock, canonical, normal, own_block
 from deniable.sql.after.groups import check_groups
 from deniable.sql.after.lift import Lifted, aggregates, keys_of, name_items, says_more
-from deniable.sql.answer.cache_key import normal
 from deniable.sql.functions import refused
 from deniable.sql.read import hints
 from deniable.sql.read.clause import without_clause
-from deniable.sql.read.names import fold
+from deniable.sql.read.names import fold, with_declared_fields
 from deniable.sql.read.parse import check_nodes, name_of, syntax
 from deniable.sql.read.query import MAX_OUTPUTS, query_of
 from deniable.sql.read.relations.from_clause import Sources, rows_of, subquery
 from deniable.sql.read.relations.per_unit import plain
-from deniable.sql.read.struct_fields import with_declared_fields
 from deniable.sql.refusals import refuse
 from deniable.sql.schema.declare import Schema
 from deniable.sql.tree import Query

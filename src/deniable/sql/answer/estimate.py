@@ -20,14 +20,11 @@ from deniable.sql import floats
 from deniable.sql.answer.joint_noise import Bound, Ends, LinearForm, quotients
 from deniable.sql.floats import nearest
 from deniable.sql.functions.function import Cell
-from deniable.sql.plan.measures.count import Count
 from deniable.sql.plan.measures.distinct import Distinct
 from deniable.sql.plan.measures.grid import Bounds, Grid
-from deniable.sql.plan.measures.left_out import LeftOut
 from deniable.sql.plan.measures.measure import Measure
 from deniable.sql.plan.measures.ranks import Ranks
-from deniable.sql.plan.measures.square import Square
-from deniable.sql.plan.measures.sum import Sum
+from deniable.sql.plan.measures.totals import Count, LeftOut, Square, Sum
 from deniable.sql.plan.measures.units import Units
 from deniable.sql.tree import Aggregate, Expr, Query, Statistic
 

@@ -1,11 +1,17 @@
 """From released numbers to the answer: outputs, HAVING, ORDER BY and LIMIT, with an interval for every
-number."""
+number.
+
+`COUNT(*) FILTER (…) / COUNT(*)` or `SUM(x) - SUM(y)` depend on several noises at once. What is linear in
+noisy numbers, and quotients of that, therefore have an interval of their own, since `joint_noise` knows
+how far such noises reach together. Whatever else is written around these pieces is computed from their
+intervals (`evaluate`). The pieces follow from the text of the query alone."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,21 +21,33 @@ import pyarrow as pa
 
 from deniable import checks
 from deniable.sql import arrays
-from deniable.sql.answer import estimate, evaluate, forms
-from deniable.sql.answer.estimate import ALL, Interval, NoisyInteger, RowScope
+from deniable.sql.answer import estimate, evaluate
+from deniable.sql.answer.estimate import ALL, INFINITE, Interval, NoisyInteger, RowScope
 from deniable.sql.answer.evaluate import Row
-from deniable.sql.answer.joint_noise import LinearForm, reach
-from deniable.sql.floats import held
+from deniable.sql.answer.joint_noise import Ends, LinearForm, quotients, reach
+from deniable.sql.floats import held, nearest
 from deniable.sql.functions.function import Cell
 from deniable.sql.plan.keys import Group
 from deniable.sql.plan.measures.grid import Grid
-from deniable.sql.plan.measures.left_out import LeftOut
 from deniable.sql.plan.measures.measure import Footprint, Measure
 from deniable.sql.plan.measures.ranks import Ranks
+from deniable.sql.plan.measures.totals import LeftOut
 from deniable.sql.plan.noise import Noise
 from deniable.sql.plan.quantiles import Rank
 from deniable.sql.plan.request import TYPICAL, Expected
-from deniable.sql.tree import AggregateRef, Bounding, Expr, Kind, Output, Result, Statistic, Type
+from deniable.sql.tree import (
+    Aggregate,
+    AggregateRef,
+    Bounding,
+    Call,
+    Expr,
+    Kind,
+    Literal,
+    Output,
+    Result,
+    Statistic,
+    Type,
+)
 
 if TYPE_CHECKING:
     from deniable.sql.plan.plan import NoisyMeasure, Plan
@@ -69,10 +87,14 @@ class GroupReader:
     def footprint(self) -> Footprint:
         return self.settled.footprint
 
+    @cached_property
+    def _worths(self) -> Sequence[Fraction]:
+        return [measure.worth(self.footprint) for measure in self.measures]
+
     def pieces(self, of: Expr) -> tuple[Expr, ...]:
         """What of an output has an interval of its own: from the query alone, so asked of a group of
         nothing."""
-        return forms.pieces(of, lambda a: self._form(a, self._nothing))
+        return find_pieces(of, lambda a: self._form(a, self._nothing))
 
     @property
     def _nothing(self) -> Released:
@@ -92,7 +114,7 @@ class GroupReader:
         rank_count = sum(self._ranked(a) for a in aggregates)
         share = beta * (1 - rank_count / max(1, len(aggregates))) / max(1, len(pieces) - rank_count) or beta
         intervals: dict[Expr, Interval] = {
-            piece: forms.ends(piece, lambda a: self._form(a, group), share, self.plan.query.aggregates)
+            piece: bound_piece(piece, lambda a: self._form(a, group), share, self.plan.query.aggregates)
             for piece in pieces
             if not isinstance(piece, AggregateRef)
         }
@@ -100,7 +122,7 @@ class GroupReader:
 
     def left_out(self, of: Expr, cell: Cell, group: Released) -> Fraction | None:
         """How much of a count or a sum, or of what is linear in these, stands for rows that do not count."""
-        form = forms.form(of, lambda a: self._form(a, group))
+        form = linear_form(of, lambda a: self._form(a, group))
         statistics = {self.plan.query.aggregates[a].statistic for a in evaluate.aggregates_in(of)}
         if form is None or not isinstance(cell.value, Fraction):
             return None
@@ -184,8 +206,7 @@ class GroupReader:
         rest = None
         if beyond is not None:
             rest = self._integer(beyond, self._measures(group)[beyond], group)
-        worth = noisy.measure.worth(self.footprint)
-        return NoisyInteger(group.numbers[position], noise, worth, position, rest)
+        return NoisyInteger(group.numbers[position], noise, self._worths[position], position, rest)
 
     def _measures(self, group: Released) -> Sequence[NoisyMeasure]:
         return self.plan.sets[group.set].measures
@@ -361,3 +382,161 @@ def arrow_type(type_: Type) -> pa.DataType:
     if type_.kind is Kind.DECIMAL:
         return pa.decimal128(38, type_.scale)
     return simple[type_.kind]
+
+
+# ------------------------------------------------------------- pieces that have an interval of their own
+
+
+Known = Callable[[int], LinearForm | None]
+"""The form of an aggregate, None where it has none."""
+
+
+def find_pieces(expr: Expr, known: Known) -> tuple[Expr, ...]:
+    """The largest parts of `expr` with an interval of their own, each once; each aggregate is one at the
+    least."""
+    if not evaluate.aggregates_in(expr):
+        return ()
+    if (
+        isinstance(expr, AggregateRef)
+        or linear_form(expr, known) is not None
+        or _quotient(expr, known) is not None
+    ):
+        return (expr,)
+    inner = (piece for arg in getattr(expr, "args", ()) for piece in find_pieces(arg, known))
+    return tuple(dict.fromkeys(inner))
+
+
+def bound_piece(expr: Expr, known: Known, beta: float, aggregates: Sequence[Aggregate] = ()) -> Interval:
+    """The interval of a piece, of failure `beta`; of these `aggregates` more may be certain."""
+    total = linear_form(expr, known)
+    pair = _quotient(expr, known)
+    try:
+        limits = None
+        if total is not None:
+            limits = total.ends(beta)
+        elif pair is not None:
+            between = find_certain(expr, aggregates)
+            limits = _clip_ends(quotients(*pair, beta, between), between)
+        if limits is not None:
+            return nearest(limits[0]), nearest(limits[1])
+    except ArithmeticError:
+        pass  # no interval follows
+    return INFINITE
+
+
+def linear_form(expr: Expr, known: Known) -> LinearForm | None:
+    """`expr` as a sum of multiples of noisy numbers, if it is one."""
+    match expr:
+        case Literal(value=value):
+            return _constant(value)
+        case AggregateRef(index, _):
+            return known(index)
+        case Call("cast", (arg,), type_) if type_.kind is Kind.FLOAT:
+            return linear_form(arg, known)
+        case Call("negate", (arg,), _):
+            inner = linear_form(arg, known)
+            if inner is None:
+                return None
+            return inner.times(Fraction(-1))
+        case Call("add" | "subtract" | "multiply" | "divide" as op, (left, right), _):
+            return _combine(op, linear_form(left, known), linear_form(right, known))
+    return None
+
+
+def _constant(value: object) -> LinearForm | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or not math.isfinite(value):
+        return None
+    return LinearForm(Fraction(value))
+
+
+def _combine(op: str, left: LinearForm | None, right: LinearForm | None) -> LinearForm | None:
+    if left is None or right is None:
+        return None
+    match op:
+        case "add":
+            return left.plus(right)
+        case "subtract":
+            return left.plus(right.times(Fraction(-1)))
+        case "multiply" if left.known or right.known:
+            if left.known:
+                return right.times(left.value)
+            return left.times(right.value)
+        case "divide" if right.known and right.value:
+            return left.times(1 / right.value)
+    return None
+
+
+def _quotient(expr: Expr, known: Known) -> tuple[LinearForm, LinearForm] | None:
+    if not isinstance(expr, Call) or expr.op != "divide":
+        return None
+    top, bottom = linear_form(expr.args[0], known), linear_form(_nonzero(expr.args[1]), known)
+    if top is None or bottom is None or bottom.known:
+        return None
+    return (top, bottom)
+
+
+def _nonzero(divisor: Expr) -> Expr:
+    """NULLIF(x, 0) is x wherever there is a quotient."""
+    match divisor:
+        case Call("nullif", (of, Literal(value=0)), _):
+            return of
+        case Call("cast", (arg,), type_) if type_.kind is Kind.FLOAT:
+            return _nonzero(arg)
+    return divisor
+
+
+# -------------------------------------------------------------------------------------------- what is certain
+
+
+def find_certain(expr: Expr, aggregates: Sequence[Aggregate]) -> Ends | None:
+    """Where a quotient lies whatever the rows are: a count of some rows by that of all of them is a share,
+    and a sum of values between bounds by a count of no fewer rows lies between those bounds and 0. It is so
+    of all rows and of those that count alike."""
+    match expr:
+        case Call("divide", (top, bottom), _):
+            match _strip_cast(_nonzero(bottom)):
+                case AggregateRef(index, _) if index < len(aggregates):
+                    return _share_of_rows(top, aggregates[index], aggregates)
+    return None
+
+
+def _share_of_rows(top: Expr, rows: Aggregate, aggregates: Sequence[Aggregate]) -> Ends | None:
+    match _strip_cast(top):
+        case AggregateRef(index, _):
+            return _by_rows(aggregates[index], rows)
+        case Call("multiply", (Literal(value=factor), of) | (of, Literal(value=factor)), _):
+            inner, by = _share_of_rows(of, rows, aggregates), _constant(factor)
+            if inner is not None and by is not None:
+                return min(by.value * end for end in inner), max(by.value * end for end in inner)
+    return None
+
+
+def _by_rows(part: Aggregate, rows: Aggregate) -> Ends | None:
+    if not _is_among(part, rows):
+        return None
+    if part.statistic is rows.statistic:
+        return Fraction(0), Fraction(1)
+    if part.statistic is Statistic.SUM and part.bounds is not None:
+        return min(Fraction(0), part.bounds[0]), max(Fraction(0), part.bounds[1])
+    return None
+
+
+def _is_among(part: Aggregate, rows: Aggregate) -> bool:
+    """Whether every row of `part` is one of the counted `rows`."""
+    if rows.statistic is not Statistic.COUNT or rows.of not in (None, part.of):
+        return False
+    return rows.where in (None, part.where)
+
+
+def _clip_ends(limits: Ends | None, between: Ends | None) -> Ends | None:
+    if limits is None or between is None:
+        return limits or between
+    low, high = (max(between[0], min(end, between[1])) for end in limits)
+    return low, high
+
+
+def _strip_cast(expr: Expr) -> Expr:
+    match expr:
+        case Call("cast", (arg,), type_) if type_.kind is Kind.FLOAT:
+            return _strip_cast(arg)
+    return expr

@@ -19,9 +19,9 @@ import duckdb
 from deniable.errors import DataError, InvalidParameter
 from deniable.sql.dialects.duckdb import DUCKDB
 from deniable.sql.engines.duckdb import origin
+from deniable.sql.engines.engine import named, view
 from deniable.sql.engines.sources import CSV, DuckDBTable, Frame, Parquet, Source
 from deniable.sql.engines.stored.fields import duckdb_rows
-from deniable.sql.engines.views import named, view
 from deniable.sql.schema.declare import Schema, TableInfo
 
 FORMS = 3

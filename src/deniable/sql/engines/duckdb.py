@@ -22,12 +22,20 @@ from deniable.sql.dialects import DUCKDB
 from deniable.sql.dialects.dialect import Dialect, as_stored
 from deniable.sql.dialects.duckdb import DuckDB
 from deniable.sql.duckdb_settings import CLOSED
-from deniable.sql.engines.engine import Engine, Statement
+from deniable.sql.engines.engine import (
+    Engine,
+    Statement,
+    TimeLimit,
+    guarded,
+    stored_units,
+    text,
+    view,
+    within,
+)
 from deniable.sql.engines.sources import CSV, DuckDBTable, Frame, Parquet, Source
 from deniable.sql.engines.stored import parquet
 from deniable.sql.engines.stored.fields import duckdb_rows
 from deniable.sql.engines.stored.frames import readable
-from deniable.sql.engines.views import TimeLimit, guarded, stored_units, text, view, within
 from deniable.sql.schema.declare import Schema, TableInfo
 from deniable.sql.write import contributions, summaries
 from deniable.sql.write.summaries import Summary

@@ -17,10 +17,18 @@ from deniable.process import Home, abandon
 from deniable.sql.dialects import POSTGRES
 from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.dialects.postgres import Postgres
-from deniable.sql.engines.engine import Engine, Statement
+from deniable.sql.engines.engine import (
+    Engine,
+    Statement,
+    TimeLimit,
+    guarded,
+    stored_units,
+    text,
+    view,
+    within,
+)
 from deniable.sql.engines.sources import PostgresTable, Source
 from deniable.sql.engines.stored.fields import Path, heads, with_fields
-from deniable.sql.engines.views import TimeLimit, guarded, stored_units, text, view, within
 from deniable.sql.schema.declare import Schema, TableInfo
 
 VERSIONS = ((12,), (19,))

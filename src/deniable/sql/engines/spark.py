@@ -15,11 +15,10 @@ import pyarrow as pa
 from deniable.errors import DataError, InvalidParameter
 from deniable.process import Home, abandon
 from deniable.sql.dialects import SPARK
-from deniable.sql.engines.engine import Engine, Statement
+from deniable.sql.engines.engine import Engine, Statement, TimeLimit, guarded, text, view, within
 from deniable.sql.engines.sources import Source, SparkFrame, SparkTable
 from deniable.sql.engines.stored.fields import Path, with_fields
 from deniable.sql.engines.stored.spark_files import check_files
-from deniable.sql.engines.views import TimeLimit, guarded, text, view, within
 from deniable.sql.schema.declare import Schema, TableInfo
 
 VERSIONS = ((4,), (5,))

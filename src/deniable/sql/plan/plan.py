@@ -20,8 +20,8 @@ from deniable.sql.plan.bounds.values import ValueBounds
 from deniable.sql.plan.exact import Exact
 from deniable.sql.plan.keys import KeySelection
 from deniable.sql.plan.measures.grid import Grid
-from deniable.sql.plan.measures.left_out import LeftOut
 from deniable.sql.plan.measures.measure import Footprint, Measure
+from deniable.sql.plan.measures.totals import LeftOut
 from deniable.sql.plan.noise import Family, Noise
 from deniable.sql.plan.quantiles import Bracket, Rank
 from deniable.sql.plan.request import Expected, Terms

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,19 +19,18 @@ from deniable.sql.plan.allocation import Allotment, Item, allot
 from deniable.sql.plan.bounds.row_classes import Classes, moved
 from deniable.sql.plan.bounds.values import SHARE, ValueBounds
 from deniable.sql.plan.keys import KeySelection, combinations
-from deniable.sql.plan.measures.count import counted
 from deniable.sql.plan.measures.grid import Grid
-from deniable.sql.plan.measures.left_out import LeftOut
 from deniable.sql.plan.measures.measure import Footprint, Measure
 from deniable.sql.plan.measures.ranks import Ranks
+from deniable.sql.plan.measures.totals import LeftOut, counted
 from deniable.sql.plan.measures.units import Units
 from deniable.sql.plan.noise import LARGEST_BITS, Family, Noise, gaussian, laplace
 from deniable.sql.plan.plan import GroupingSet, NoisyMeasure, Plan, PlanPrice, PrivateBounds
 from deniable.sql.plan.quantiles import Bracket, Rank, divided
 from deniable.sql.plan.request import DEFAULT_GROUPS, Terms
-from deniable.sql.tree import Column, Filter, Join, Listed, PerUnit, Project, Query, Relation, Scan, Union
+from deniable.sql.tree import Column, Query, Relation, Scan
 from deniable.sql.types import INTEGER
-from deniable.sql.types_relations import read
+from deniable.sql.types_relations import children, read
 from deniable.sql.write import prepared
 from deniable.sql.write.contributions import MOST_ROWS_DECLARED, ONE, TOTAL, VALUE_BITS, Limit, class_edges
 from deniable.units import Unit, UnitKind
@@ -317,21 +317,7 @@ def multiplicity(relation: Relation) -> int:
     return max(_readings(relation).values(), default=1)
 
 
-def _readings(relation: Relation) -> dict[str, int]:
-    match relation:
-        case Scan(table, _, _, _):
-            return {table: 1}
-        case Listed():
-            return {}
-        case Project(of, _) | Filter(of, _) | PerUnit(of, _, _):
-            return _readings(of)
-        case Join(left=left, right=right):
-            return _added([_readings(left), _readings(right)])
-        case Union(parts):
-            return _added([_readings(part) for part in parts])
-
-
-def _added(many: Sequence[dict[str, int]]) -> dict[str, int]:
-    return {
-        table: sum(each.get(table, 0) for each in many) for table in {name for each in many for name in each}
-    }
+def _readings(relation: Relation) -> Counter[str]:
+    if isinstance(relation, Scan):
+        return Counter([relation.table])
+    return sum(map(_readings, children(relation)), Counter[str]())

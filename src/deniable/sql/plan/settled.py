@@ -17,11 +17,9 @@ from deniable.sql.plan.bounds.sizes import MOST_GROUPS_BY_SIZE, Sizes, summed
 from deniable.sql.plan.bounds.values import ValueBounds
 from deniable.sql.plan.exact import Exact, Integers
 from deniable.sql.plan.keys import Group, combinations
-from deniable.sql.plan.measures import reading
-from deniable.sql.plan.measures.count import Count
 from deniable.sql.plan.measures.grid import Grid, scale_of
-from deniable.sql.plan.measures.left_out import LeftOut
-from deniable.sql.plan.measures.measure import Footprint, Measure, Total
+from deniable.sql.plan.measures.measure import Footprint, Measure, Total, read_cells, read_numbers
+from deniable.sql.plan.measures.totals import Count, LeftOut
 from deniable.sql.tree import Column, Expr, Statistic, Type
 from deniable.sql.types import INTEGER
 from deniable.sql.write import prepared, relations
@@ -95,7 +93,7 @@ class Settled:
             return summary.units
         for keys, each in sizes.items():
             return each.units(self._combinations(keys), classes.edges)
-        return reading.cells(engine.run(classes.statement(self.writer(engine.dialect))))
+        return read_cells(engine.run(classes.statement(self.writer(engine.dialect))))
 
     def read_sizes(self, engine: Engine) -> dict[tuple[int, ...], Sizes]:
         """Of the grouping sets that can be asked for by the sizes of units."""
@@ -105,7 +103,7 @@ class Settled:
         for group in self.plan.sets:
             if self._by_size(group):
                 types = [*(self.plan.query.keys[i].of.type for i in group.keys), INTEGER]
-                numbers = reading.numbers(engine.run(self._sized(group.keys, writer)), types)
+                numbers = read_numbers(engine.run(self._sized(group.keys, writer)), types)
                 read = Sizes.of_parts if self._parts(group.keys) else Sizes
                 sizes[group.keys] = read(measures, numbers)
         return sizes
@@ -168,7 +166,7 @@ class Settled:
 
     def with_values(self, bounds: ValueBounds, engine: Engine, rng: Random) -> Settled:
         """With bounds on the values of one expression; the rows of a unit are weighed as they will be."""
-        cells = reading.cells(engine.run(bounds.statement(self.writer(engine.dialect))))
+        cells = read_cells(engine.run(bounds.statement(self.writer(engine.dialect))))
         scale = scale_of(bounds.measure.of)
         lower, upper = (end * scale for end in bounds(cells, rng=rng))
         grids = {measure: self._regrid(measure, bounds, (lower, upper)) for measure in self.grids}
@@ -259,7 +257,7 @@ class Settled:
             return {measure: sizes.totals(measure, self.limit) for measure in self._totals}
         numbers: dict[Measure, dict[Group, int]] = {measure: {} for measure in self._totals}
         for totals, statement in self._shortest(group, engine):
-            sums = reading.numbers(engine.run(statement), types)
+            sums = read_numbers(engine.run(statement), types)
             for i, measure in enumerate(totals):
                 numbers[measure] = {key: each[i] for key, each in sums.items()}
         return numbers
@@ -307,7 +305,7 @@ class Settled:
         """How many units count for each private key of a grouping set."""
         # Where the unit is a row that may arrive several times, this many arrivals count as one.
         times = 1 if self.limit.by_unit else self.limit.rows
-        counts = reading.numbers(engine.run(self.writer(engine.dialect).keys(group, salt)), types)
+        counts = read_numbers(engine.run(self.writer(engine.dialect).keys(group, salt)), types)
         return {key: numbers[0] // times for key, numbers in counts.items()}
 
 

@@ -41,7 +41,7 @@ def aggregate(node: exp.Expr, scope: Scope, *, inner: bool = False) -> Aggregate
         reading = aggregate(node.this, scope, inner=inner)
         if reading is None:
             refuse_node(node)
-        return _also(reading, condition(scope.rows, node.args["expression"].this, "FILTER"))
+        return _add_condition(reading, condition(scope.rows, node.args["expression"].this, "FILTER"))
     if not inner:
         return _aggregate(node, scope)
     reading = _times(node, scope) or _aggregate(node, scope)
@@ -79,7 +79,7 @@ def extreme_time(node: exp.Expr, scope: Scope) -> tuple[Aggregate, Type] | None:
     bounds = Fraction(first), Fraction(last + length - 1)
     extreme = Aggregate(statistic, number, None, level, bounds, Fraction(1))
     if isinstance(node, exp.Filter):
-        extreme = _also(extreme, condition(scope.rows, node.args["expression"].this, "FILTER"))
+        extreme = _add_condition(extreme, condition(scope.rows, node.args["expression"].this, "FILTER"))
     return extreme, of.type
 
 
@@ -117,7 +117,7 @@ def _aggregate(node: exp.Expr, scope: Scope) -> Aggregate | None:
     if isinstance(node, exp.Median):
         return _quantile(node.this, Fraction(1, 2), scope)
     if isinstance(node, exp.WithinGroup):
-        return _within(node, scope)
+        return _read_within_group(node, scope)
     if isinstance(node, (exp.PercentileCont, exp.PercentileDisc)):
         return _quantile(node.this, _level(node.args.get("expression")), scope)
     if type(node) in NUMERIC:
@@ -125,7 +125,7 @@ def _aggregate(node: exp.Expr, scope: Scope) -> Aggregate | None:
     return None
 
 
-def _also(made: Aggregate, where: Expr) -> Aggregate:
+def _add_condition(made: Aggregate, where: Expr) -> Aggregate:
     both = where
     if made.where is not None:
         both = conjunction(made.where, where)
@@ -179,10 +179,10 @@ def _units_where(node: exp.Expr, scope: Scope) -> list[exp.Expr]:
 def _numeric(statistic: Statistic, node: exp.Expr, scope: Scope) -> Aggregate:
     if isinstance(node, exp.Distinct):
         refuse(f"{statistic.upper()}(DISTINCT …) is not answered.", "Use COUNT(DISTINCT x), or a subquery.")
-    return _measured(statistic, scope.rows(node), scope)
+    return _measure_values(statistic, scope.rows(node), scope)
 
 
-def _measured(statistic: Statistic, of: Expr, scope: Scope, level: Fraction | None = None) -> Aggregate:
+def _measure_values(statistic: Statistic, of: Expr, scope: Scope, level: Fraction | None = None) -> Aggregate:
     if of.type.kind is Kind.BOOLEAN:
         of = convert(of, types.INTEGER)
     if of.type.kind is Kind.TEXT and statistic in (Statistic.MIN, Statistic.MAX):
@@ -202,10 +202,10 @@ def _measured(statistic: Statistic, of: Expr, scope: Scope, level: Fraction | No
 
 
 def _quantile(node: exp.Expr, level: Fraction, scope: Scope) -> Aggregate:
-    return _measured(Statistic.QUANTILE, scope.rows(node), scope, level)
+    return _measure_values(Statistic.QUANTILE, scope.rows(node), scope, level)
 
 
-def _within(node: exp.WithinGroup, scope: Scope) -> Aggregate:
+def _read_within_group(node: exp.WithinGroup, scope: Scope) -> Aggregate:
     of, order = node.this, node.args["expression"].expressions
     if (
         not isinstance(of, (exp.PercentileCont, exp.PercentileDisc))

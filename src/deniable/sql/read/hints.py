@@ -159,13 +159,13 @@ def of_column(node: exp.Column, names: Iterable[str]) -> str:
         return _needs_quotes(full_name)
     guess = similar(name, columns)
     if guess is not None:
-        return f"Did you mean {in_quotes(guess)}? {_all(columns)}"
+        return f"Did you mean {in_quotes(guess)}? {_list_columns(columns)}"
     if isinstance(node.this, exp.Identifier) and node.this.args.get("quoted") and not node.table:
         text = name.replace("'", "''")
         if len(text) <= 60:
-            return f"A text stands in single quotes: '{text}'. {_all(columns)}"
-        return _all(columns)
-    return _all(columns)
+            return f"A text stands in single quotes: '{text}'. {_list_columns(columns)}"
+        return _list_columns(columns)
+    return _list_columns(columns)
 
 
 def of_struct_field(name: str) -> str:
@@ -193,7 +193,7 @@ def in_quotes(name: str) -> str:
     return f'"{name}"'
 
 
-def _all(names: list[str]) -> str:
+def _list_columns(names: list[str]) -> str:
     have = ", ".join(map(in_quotes, names[:LISTED])) or "none"
     if len(names) <= LISTED:
         return f"The columns are: {have}."

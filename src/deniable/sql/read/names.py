@@ -16,14 +16,15 @@ from sqlglot import expressions as exp
 
 from deniable.errors import InvalidQuery
 from deniable.sql import types
+from deniable.sql.deductions import interval
 from deniable.sql.functions import FUNCTIONS
 from deniable.sql.functions.conditions import absence
 from deniable.sql.functions.function import Inexact, Values
 from deniable.sql.intervals import EVERYTHING, Interval
-from deniable.sql.ranges import interval
 from deniable.sql.read import hints
 from deniable.sql.read.expressions.translator import Translator, decimal_places
 from deniable.sql.refusals import refuse, shown
+from deniable.sql.schema.declare import Schema
 from deniable.sql.tree import Call, Column, Expr, Kind, Literal, Relation, Value
 
 MAX_DOMAIN = 1_000
@@ -83,7 +84,7 @@ class Scope:
                 "columns.",
             )
         name = str(node.name)
-        fields = self._called(name, str(node.table))
+        fields = self._find_fields(name, str(node.table))
         if not fields:
             around = ""
             if self.inside:
@@ -105,7 +106,7 @@ class Scope:
 
     def named_by(self, node: exp.Column) -> Field | None:
         """The field that a column names; None where it names none here, or several."""
-        fields = self._called(str(node.name), str(node.table))
+        fields = self._find_fields(str(node.name), str(node.table))
         if len(fields) == 1 or (fields and all(f.unit for f in fields)):
             return fields[0]
         return None
@@ -117,7 +118,7 @@ class Scope:
             refuse(f"There is no table {shown(table)} here.")
         return [f for f in fields if (table or not f.hidden) and not f.name.startswith("_")]
 
-    def _called(self, name: str, table: str) -> list[Field]:
+    def _find_fields(self, name: str, table: str) -> list[Field]:
         fields = [f for f in self.fields if fold(f.name) == fold(name)]
         if table:
             return [f for f in fields if fold(f.table) == fold(table)]
@@ -202,7 +203,7 @@ def domain(expr: Expr, scope: Scope) -> Values | None:
     """The public list of values that an expression takes, if the schema or its own form gives one."""
     match expr:
         case Column():
-            values = _declared(expr, scope)
+            values = _find_declared_values(expr, scope)
             if values is None:
                 return _by_type(expr, scope)
             return values
@@ -212,25 +213,25 @@ def domain(expr: Expr, scope: Scope) -> Values | None:
             rule = FUNCTIONS[op].keys.domain
             if rule is not None:
                 return rule(expr, lambda part: domain(part, scope))
-            return _fewer(_by_type(expr, scope), expr, scope)
+            return _keep_values_taken(_by_type(expr, scope), expr, scope)
     return _by_type(expr, scope)
 
 
-def _fewer(values: Values | None, call: Call, scope: Scope) -> Values | None:
+def _keep_values_taken(values: Values | None, call: Call, scope: Scope) -> Values | None:
     """Those of the values between a call's bounds that it takes: of floor(age / 10) * 10 on 0 … 100
     eleven."""
     if values is None or call.type.kind is Kind.BOOLEAN:
         return values
-    computed_values = _computed(call, scope)
+    computed_values = _evaluate_call(call, scope)
     if computed_values is None:
         return values
     return tuple(value for value in values if value is None or value in computed_values)
 
 
-def _computed(call: Call, scope: Scope) -> frozenset[Value] | None:
+def _evaluate_call(call: Call, scope: Scope) -> frozenset[Value] | None:
     """All values of a call, by evaluation, where those of its arguments are few, and engines agree on it."""
     exact = FUNCTIONS[call.op].keys.exact
-    domains = [_few(arg, scope) for arg in call.args]
+    domains = [_list_values(arg, scope) for arg in call.args]
     known_domains = [each for each in domains if each is not None]
     if exact is None or len(known_domains) < len(domains):
         return None
@@ -242,12 +243,12 @@ def _computed(call: Call, scope: Scope) -> frozenset[Value] | None:
         return None
 
 
-def _few(expr: Expr, scope: Scope) -> Collection[Value] | None:
+def _list_values(expr: Expr, scope: Scope) -> Collection[Value] | None:
     """A list that holds every value of an expression, by its type and bounds or by evaluation. Not by the
     declared values of a column: a row may have another one."""
     if isinstance(expr, Literal):
         return (expr.value,)
-    computed_values = _computed(expr, scope) if isinstance(expr, Call) else None
+    computed_values = _evaluate_call(expr, scope) if isinstance(expr, Call) else None
     if computed_values is not None:
         return computed_values
     if expr.type.kind is not Kind.FLOAT or decimal_places(expr) != 0:
@@ -256,7 +257,7 @@ def _few(expr: Expr, scope: Scope) -> Collection[Value] | None:
     return None if numbers is None else (*map(float, numbers), None)
 
 
-def _declared(column: Column, scope: Scope) -> Values | None:
+def _find_declared_values(column: Column, scope: Scope) -> Values | None:
     return next((f.domain for f in scope.fields if f.column == column), None)
 
 
@@ -282,3 +283,111 @@ def _whole_numbers(between: Interval, unit: int) -> range | None:
     if high - low >= MAX_DOMAIN:
         return None
     return range(int(low), int(high) + 1)
+
+
+# ---------------------------------------------------------------------------- fields of struct columns
+
+_STEPS = (exp.Dot, exp.Bracket, exp.StructExtract)
+
+
+def with_declared_fields(tree: exp.Expr, schema: Schema) -> exp.Expr:
+    """The same query with declared fields as columns, each under the last part of its name where it is
+    selected.
+
+    >>> import sqlglot
+    >>> from deniable.sql.schema.declare import ColumnInfo, TableInfo
+    >>> from deniable.sql.types import TEXT
+    >>> schema = Schema((TableInfo("visits", (ColumnInfo("address.city", TEXT),)),))
+    >>> text = "SELECT v.address.city FROM visits AS v WHERE (address).city <> 'x'"
+    >>> print(with_declared_fields(sqlglot.parse_one(text, read="duckdb"), schema).sql())
+    SELECT "v"."address.city" AS "city" FROM visits AS v WHERE "address.city" <> 'x'
+    """
+    paths = _declared_fields(tree, schema)
+    for node in list(tree.find_all(exp.Column, *_STEPS)):
+        parts = [] if _is_inside(node) else _parts(node)
+        column = None
+        if len(parts) > 1:
+            column = _resolve_path(node, parts, paths)
+        if column is None and parts and isinstance(node, _STEPS):
+            name = ".".join(parts)
+            refuse(f"There is no column {shown(name)} here.", hints.of_struct_field(name))
+        if column is None:
+            continue
+        # As engines name it; the name that is declared would need quotes.
+        is_item = isinstance(node.parent, exp.Select) and node.arg_key == "expressions"
+        node.replace(exp.alias_(column, parts[-1], quoted=True) if is_item else column)
+    return tree
+
+
+def _declared_fields(tree: exp.Expr, schema: Schema) -> dict[str, str]:
+    """The fields that are declared of tables which the query names, by folded name."""
+    tables = {fold(str(table.name)) for table in tree.find_all(exp.Table)}
+    return {
+        fold(column.name): column.name
+        for table in schema.tables
+        if fold(table.name) in tables
+        for column in table.columns
+        if "." in column.name
+    }
+
+
+def _is_inside(node: exp.Expr) -> bool:
+    """A part of a longer name."""
+    above = node.parent
+    while isinstance(above, exp.Paren):
+        above = above.parent
+    return isinstance(above, _STEPS) and _parts(above) != []
+
+
+def _parts(node: exp.Expr) -> list[str]:
+    """The names that are written one after another; none where something else is written."""
+    match node:
+        case exp.Column():
+            if isinstance(node.this, exp.Star):
+                return []
+            return [str(part.name) for part in node.parts]
+        case exp.Paren():
+            return _parts(node.this)
+        case exp.Dot() if isinstance(node.expression, exp.Identifier):
+            return _longer(node.this, node.expression)
+        case exp.StructExtract() if node.expression.is_string:
+            return _longer(node.this, node.expression)
+        case exp.Bracket() if len(node.expressions) == 1 and node.expressions[0].is_string:
+            return _longer(node.this, node.expressions[0])
+    return []
+
+
+def _longer(base: exp.Expr, step: exp.Expr) -> list[str]:
+    before = _parts(base)
+    if before:
+        return [*before, str(step.name)]
+    return []
+
+
+def _resolve_path(node: exp.Expr, parts: list[str], declared: dict[str, str]) -> exp.Column | None:
+    name, rest = (declared.get(fold(".".join(each))) for each in (parts, parts[1:]))
+    is_qualified = fold(parts[0]) in _in_sight(node)
+    if name is not None and is_qualified:
+        refuse(
+            f"{shown('.'.join(parts))} may be a field of the column {shown(parts[0])}, or a column of the "
+            "table of that name.",
+            f"Give the table another name, like FROM {parts[0]} AS t.",
+        )
+    if name is not None:
+        return exp.column(exp.to_identifier(name, quoted=True))
+    if rest is not None and is_qualified and len(parts) > 2:
+        return exp.column(
+            exp.to_identifier(rest, quoted=True), table=exp.to_identifier(parts[0], quoted=True)
+        )
+    return None
+
+
+def _in_sight(node: exp.Expr) -> set[str]:
+    """The names of tables here and around, folded."""
+    names: set[str] = set()
+    select = node.find_ancestor(exp.Select)
+    while select is not None:
+        sources = [select.args.get("from_"), *(select.args.get("joins") or [])]
+        names |= {fold(str(source.this.alias_or_name)) for source in sources if source is not None}
+        select = select.find_ancestor(exp.Select)
+    return names

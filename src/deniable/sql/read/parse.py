@@ -254,10 +254,10 @@ def _read(text: str, names: Iterable[str]) -> exp.Expr:
         refuse("The query is nested too deep to be read.", "Use WITH to name its parts.")
     except LookupError:  # the parser misses an argument: VAR_MAP(1)
         refuse("The query could not be read.", hints.of_text(text, names))
-    return _single(statements)
+    return _check_single(statements)
 
 
-def _single(statements: Sequence[exp.Expr | None]) -> exp.Expr:
+def _check_single(statements: Sequence[exp.Expr | None]) -> exp.Expr:
     trees = [tree for tree in statements if tree is not None and not isinstance(tree, exp.Semicolon)]
     if len(trees) != 1:
         refuse("Expected one statement, got more than one.", "Ask them one by one.")

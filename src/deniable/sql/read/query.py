@@ -1,33 +1,35 @@
 """From text and schema to a checked query: the one door for an analyst's words.
 
-Everything refused here is refused for a reason in the text or in the declared schema. What passes is a tree
-of declared names, literals and allowed operators, in which every row belongs to one unit of privacy.
+Everything refused here is refused for a reason in the text or in the declared schema. What passes is a
+tree of declared names, literals and allowed operators, in which every row belongs to one unit of privacy.
+
+Units of several tables are compared as they are, so only where they have one type. Were a text compared
+with a number, an engine would convert one of them: it fails where a text is no number, which is an error
+that depends on data, and takes "1" and "01" for one person, which is twice the sensitivity.
 """
 
 from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass, field, replace
-from itertools import chain, combinations, product
+from itertools import chain, combinations, pairwise, product
 from typing import NoReturn
 
 from sqlglot import expressions as exp
 
-from deniable.sql import functions, presence
+from deniable.sql import deductions, functions, types
 from deniable.sql.coercion import condition
 from deniable.sql.functions.arithmetic import product_of, sum_of
 from deniable.sql.functions.choices import choice
 from deniable.sql.functions.conditions import absence
 from deniable.sql.read.aggregates import aggregate, extreme_time, time_of
 from deniable.sql.read.expressions.translator import Translator, as_key
-from deniable.sql.read.names import NO_SUBQUERY, Scope, domain, fold, is_subquery
+from deniable.sql.read.names import NO_SUBQUERY, Scope, domain, fold, is_subquery, with_declared_fields
 from deniable.sql.read.parse import PARTS, parse
 from deniable.sql.read.relations.from_clause import Sources, rows_of
 from deniable.sql.read.relations.per_unit import aliases, has_aggregate, meant, plain
-from deniable.sql.read.relations.unit_types import check_units
-from deniable.sql.read.struct_fields import with_declared_fields
 from deniable.sql.refusals import refuse, shown
-from deniable.sql.schema.declare import Schema
+from deniable.sql.schema.declare import ColumnInfo, Schema
 from deniable.sql.tree import (
     Aggregate,
     AggregateRef,
@@ -40,9 +42,10 @@ from deniable.sql.tree import (
     Output,
     Query,
     Relation,
+    Scan,
 )
 from deniable.sql.types import INTEGER
-from deniable.sql.types_relations import aggregate_type, hoisted, prune, read
+from deniable.sql.types_relations import aggregate_type, hoisted, prune, read, scans
 from deniable.units import Unit
 
 MAX_KEYS = 16
@@ -88,7 +91,7 @@ def query_of(sources: Sources, tree: exp.Expr) -> Query:
         )
     query = _Answer(scope, tree).query()
     check_units(sources.schema, query)
-    return presence.marked(query, sources.schema)
+    return deductions.marked(query, sources.schema)
 
 
 @dataclass
@@ -173,7 +176,7 @@ class _Answer:
         return tuple(self._key(plain(element)) for element in inside)
 
     def _key(self, node: exp.Expr) -> int:
-        node, name = self._named(node)
+        node, name = self._name_group(node)
         if has_aggregate(node):
             refuse("GROUP BY an aggregate is not answered.", "Group by columns; use HAVING for aggregates.")
         if (
@@ -205,7 +208,7 @@ class _Answer:
             refuse(f"Expected at most {MAX_KEYS} group keys.")
         self.keys.append(Key(name or f"key{len(self.keys) + 1}", expr, values))
 
-    def _named(self, node: exp.Expr) -> tuple[exp.Expr, str]:
+    def _name_group(self, node: exp.Expr) -> tuple[exp.Expr, str]:
         """What a group means, and the name it goes by."""
         node = meant(node, self.scope, self.select)
         names_by_node = {
@@ -222,12 +225,12 @@ class _Answer:
         """GROUPING(a, b): a binary digit for each, 1 where a row sums over it."""
         if not node.expressions:
             refuse("GROUPING expects what stands in GROUP BY.", "Write it as it stands there.")
-        number, *digits = [self._is_total(self._grouped(plain(part))) for part in node.expressions]
+        number, *digits = [self._is_total(self._find_grouping_key(plain(part))) for part in node.expressions]
         for digit in digits:
             number = sum_of(product_of(number, Literal(2, INTEGER)), digit)
         return number
 
-    def _grouped(self, node: exp.Expr) -> int:
+    def _find_grouping_key(self, node: exp.Expr) -> int:
         key = self._as_key(meant(node, self.scope, self.select))
         if key is None:
             refuse("GROUPING expects what stands in GROUP BY.", "Write it as it stands there.")
@@ -259,10 +262,10 @@ class _Answer:
             return self._grouping(node)
         moment = extreme_time(node, self.scope)
         if moment is not None:
-            return time_of(self._noted(moment[0]), moment[1])
+            return time_of(self._note_aggregate(moment[0]), moment[1])
         statistic = aggregate(node, self.scope)
         if statistic is not None:
-            return self._noted(statistic)
+            return self._note_aggregate(statistic)
         if isinstance(node, exp.Star):
             return self.scope.rows(node)
         if isinstance(node, (exp.Literal, exp.Null, exp.Boolean)):
@@ -278,7 +281,7 @@ class _Answer:
             self._refuse_column(node)
         return None
 
-    def _noted(self, statistic: Aggregate) -> AggregateRef:
+    def _note_aggregate(self, statistic: Aggregate) -> AggregateRef:
         if statistic not in self.aggregates:
             self.aggregates.append(statistic)
         return AggregateRef(self.aggregates.index(statistic), aggregate_type(statistic))
@@ -394,3 +397,55 @@ def _number(node: exp.Expr | None, part: str) -> int | None:
     if not text.isdecimal() or len(text) > 9 or int(text) > MAX_LIMIT:
         refuse(f"{part.upper()} expects a whole number up to {MAX_LIMIT:,}, written as a literal.")
     return int(text)
+
+
+# ------------------------------------------------------------------------------- units of one type
+
+_WAY_OUT = "Ask the owner to declare one type for both."
+
+
+def check_units(schema: Schema, query: Query) -> None:
+    """Refuse a query that compares units, or keys on the way to them, of different types."""
+    ends: dict[str, ColumnInfo] = {}
+    for scan in dict.fromkeys(scans(query)):
+        if scan.unit is not None:
+            table = _end_of_path(schema, scan)
+            ends[table] = _column(schema, table, scan.unit)
+    for (table, a), (other, b) in pairwise(ends.items()):
+        if not _have_one_type(a, b):
+            refuse(
+                f"The units of privacy {shown(table)}.{shown(a.name)} and {shown(other)}.{shown(b.name)} "
+                f"have different types: {types.name(a.type)} and {types.name(b.type)}.",
+                _WAY_OUT,
+            )
+
+
+def _end_of_path(schema: Schema, scan: Scan) -> str:
+    """The table that holds the unit; every step to it is between columns of one type."""
+    here = scan.table
+    for name, there, other in scan.path:
+        mine, its = _column(schema, here, name), _column(schema, there, other)
+        if not _have_one_type(mine, its):
+            refuse(
+                f"The step {shown(here)}.{shown(name)} to {shown(there)}.{shown(other)} on the way to the "
+                f"unit of privacy is between different types: {types.name(mine.type)} and "
+                f"{types.name(its.type)}.",
+                _WAY_OUT,
+            )
+        here = there
+    return here
+
+
+def _column(schema: Schema, table: str, name: str) -> ColumnInfo:
+    info = schema.table(table)
+    column = None if info is None else info.column(name)
+    if column is None:
+        refuse(
+            f"The table {shown(table)} does not declare the column {shown(name)}.",
+            "Ask the owner to declare it.",
+        )
+    return column
+
+
+def _have_one_type(a: ColumnInfo, b: ColumnInfo) -> bool:
+    return (a.type.kind, a.type.scale) == (b.type.kind, b.type.scale)

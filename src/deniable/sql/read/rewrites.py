@@ -1,14 +1,15 @@
-"""Words that are short for others, as the others: CORR(x, y) of averages. Each is a function from tree to
-tree."""
+"""Words that are short for others, as the others. Each is a function from tree to tree.
+
+CORR(x, y) is written as averages; REGR_SLOPE(y, x) and its like, COVAR_SAMP and GEOMEAN as averages,
+spreads and counts of rows that have both values. What is combined was released before."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import sqlglot
 from sqlglot import expressions as exp
-
-from deniable.sql.read.regressions import expanded
 
 MOST_NODES = 20_000
 """How much a text may grow where a word is short for many."""
@@ -16,11 +17,11 @@ MOST_NODES = 20_000
 
 def rewritten(tree: exp.Expr) -> exp.Expr:
     """The same query in fewer words."""
-    expanded(tree)
+    expand_regressions(tree)
     _since_midnight(tree)
     for node in list(tree.find_all(exp.Corr, exp.CovarPop)):
         if not isinstance(node.parent, (exp.Filter, exp.Window)):
-            node.replace(_together(node))
+            node.replace(_expand_correlation(node))
     for cast in list(tree.find_all(exp.Cast)):
         if cast.to.is_type("interval") and isinstance(cast.this, exp.Literal):
             cast.replace(exp.Interval(this=cast.this.copy()))
@@ -145,10 +146,10 @@ def _is_one_row(select: exp.Select) -> bool:
     return all(isinstance(item, exp.Alias) and item.find(exp.AggFunc) for item in select.expressions)
 
 
-def _together(node: exp.Expr) -> exp.Expr:
+def _expand_correlation(node: exp.Expr) -> exp.Expr:
     """CORR and COVAR_POP from averages, over rows that have both values. A noisy correlation is kept
     between -1 and 1."""
-    x, y = _where_both(node.this, node.expression), _where_both(node.expression, node.this)
+    x, y = _keep_where_both(node.this, node.expression), _keep_where_both(node.expression, node.this)
     product = exp.Mul(this=x.copy(), expression=y.copy())
     means = exp.Mul(this=exp.Avg(this=x.copy()), expression=exp.Avg(this=y.copy()))
     covariance = exp.Paren(this=exp.Sub(this=exp.Avg(this=product), expression=means))
@@ -162,7 +163,7 @@ def _together(node: exp.Expr) -> exp.Expr:
     return exp.Greatest(this=below, expressions=[exp.Neg(this=exp.Literal.number(1))])
 
 
-def _where_both(value: exp.Expr, other: exp.Expr) -> exp.Expr:
+def _keep_where_both(value: exp.Expr, other: exp.Expr) -> exp.Expr:
     there = exp.Not(this=exp.Is(this=exp.Paren(this=other.copy()), expression=exp.Null()))
     return exp.Case(ifs=[exp.If(this=there, true=exp.Paren(this=value.copy()))])
 
@@ -184,10 +185,10 @@ def _since_midnight(tree: exp.Expr) -> None:
         numbers = [_microseconds(side) for side in sides]
         if numbers.count(None) == 1 and _is_time(sides[numbers.index(None)]):
             for side, number in zip(sides, numbers, strict=True):
-                side.replace(_written(side, number))
+                side.replace(_write_since(side, number))
 
 
-def _written(side: exp.Expr, number: int | None) -> exp.Expr:
+def _write_since(side: exp.Expr, number: int | None) -> exp.Expr:
     if number is not None:
         return exp.Literal.number(number)
     since = _SINCE_MIDNIGHT.copy()
@@ -209,3 +210,43 @@ def _microseconds(node: exp.Expr) -> int | None:
         return None
     hours, minutes, seconds, fraction = (part or "0" for part in clock.groups())
     return ((int(hours) * 60 + int(minutes)) * 60 + int(seconds)) * 10**6 + int(fraction.ljust(6, "0"))
+
+
+_BOTH = "CASE WHEN NOT (({other}) IS NULL) THEN ({value}) END"
+_Y, _X = _BOTH.format(value="_y", other="_x"), _BOTH.format(value="_x", other="_y")
+_SLOPE = f"(COVAR_POP(_y, _x) / NULLIF(VAR_POP({_X}), 0))"
+_COUNT = f"COUNT({_X})"
+_FORMS: dict[type[exp.Expr], str] = {
+    exp.CovarSamp: f"(COVAR_POP(_y, _x) * ({_COUNT} / NULLIF({_COUNT} - 1, 0)))",
+    exp.RegrSlope: _SLOPE,
+    exp.RegrIntercept: f"(AVG({_Y}) - {_SLOPE} * AVG({_X}))",
+    exp.RegrR2: "(CORR(_y, _x) * CORR(_y, _x))",
+    exp.RegrCount: _COUNT,
+    exp.RegrAvgx: f"AVG({_X})",
+    exp.RegrAvgy: f"AVG({_Y})",
+}
+_MEANS = {"geomean": "EXP(AVG(LN(_y)))", "geometric_mean": "EXP(AVG(LN(_y)))"}
+_PARSED: dict[str, exp.Expr] = {
+    text: sqlglot.parse_one(text, read="duckdb") for text in {*_FORMS.values(), *_MEANS.values()}
+}
+
+
+def expand_regressions(tree: exp.Expr) -> None:
+    """Write them out, where nothing is said of them that would have to be said of each part."""
+    for node in list(tree.find_all(*_FORMS, exp.Anonymous)):
+        if isinstance(node.parent, (exp.Filter, exp.Window)):
+            continue
+        if type(node) in _FORMS and node.expression:
+            node.replace(_fill_in(_FORMS[type(node)], node.this, node.expression))
+        elif str(node.this).lower() in _MEANS and len(node.expressions) == 1:
+            node.replace(_fill_in(_MEANS[str(node.this).lower()], node.expressions[0], exp.Null()))
+
+
+def _fill_in(text: str, y: exp.Expr, x: exp.Expr) -> exp.Expr:
+    values = {"_y": y, "_x": x}
+    fill: Callable[[exp.Expr], exp.Expr] = lambda node: (  # noqa: E731
+        exp.Paren(this=values[node.name].copy())
+        if isinstance(node, exp.Column) and node.name in values
+        else node
+    )
+    return _PARSED[text].copy().transform(fill)

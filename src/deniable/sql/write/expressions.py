@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from deniable.sql.deductions import cannot_overflow
 from deniable.sql.dialects.dialect import Dialect
 from deniable.sql.functions import FUNCTIONS
-from deniable.sql.ranges import cannot_overflow
 from deniable.sql.tree import Call
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from deniable.sql.engines import Engine
-from deniable.sql.plan.measures import reading
+from deniable.sql.plan.measures.measure import read_cells
 from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
 from deniable.sql.plan.settled import Settled
@@ -108,7 +108,7 @@ def test_integers_do_not_depend_on_who_is_looked_up(
     assert classes is not None
     runs = [replace(made.start, limit=replace(made.limit, most=most)) for most in caps(engine)]
     expected = [integers(run, engine) for run in runs]
-    units = reading.cells(engine.run(classes.statement(made.start.writer(engine.dialect))))
+    units = read_cells(engine.run(classes.statement(made.start.writer(engine.dialect))))
     assert min(units) == 0
     assert len(units) > 2
 

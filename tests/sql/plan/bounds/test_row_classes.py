@@ -13,7 +13,7 @@ from deniable.loss import DiscreteLaplaceNoise
 from deniable.randomness import SeededRandom
 from deniable.sql.dialects import DUCKDB
 from deniable.sql.plan.bounds.row_classes import AggregateNoise, Classes, Crowd, moved
-from deniable.sql.plan.measures import reading
+from deniable.sql.plan.measures.measure import read_cells
 from deniable.sql.plan.noise import laplace
 from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
@@ -60,7 +60,7 @@ def test_one_person_moves_the_classes_by_one(
 
     def cells(people: list[tuple[int, str | None]]) -> dict[int, int]:
         rows = [(person, key, 1.0, 1, True) for person, key in people]
-        return reading.cells(engine.fill(rows).run(classes.statement(made.start.writer(DUCKDB))))
+        return read_cells(engine.fill(rows).run(classes.statement(made.start.writer(DUCKDB))))
 
     before, later = cells(others + [(7, key) for key in mine]), cells(others + after)
     change = [abs(before.get(i, 0) - later.get(i, 0)) for i in range(len(classes.edges))]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from deniable.errors import Uncopyable
 from deniable.randomness import SeededRandom
 from deniable.sql.dialects import DUCKDB
-from deniable.sql.plan.measures import reading
+from deniable.sql.plan.measures.measure import read_cells
 from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
 from deniable.sql.plan.settled import Settled
@@ -79,7 +79,7 @@ def test_sums_by_size_are_those_of_weighted_rows(
 
     classes = made.private_bounds.classes
     assert classes is not None
-    asked = reading.cells(engine.run(classes.statement(made.start.writer(DUCKDB))))
+    asked = read_cells(engine.run(classes.statement(made.start.writer(DUCKDB))))
     for group, each in sizes.items():
         public = [(region,) for region in ("a", "b", None)] if group else [()]
         assert each.units(public, classes.edges) == asked

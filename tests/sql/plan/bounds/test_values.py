@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from deniable.randomness import SeededRandom
 from deniable.sql.dialects import DUCKDB
 from deniable.sql.plan.bounds.values import EXPONENTS, ValueBounds, _edges
-from deniable.sql.plan.measures import reading
-from deniable.sql.plan.measures.count import counted
-from deniable.sql.plan.measures.sum import Sum
+from deniable.sql.plan.measures.measure import read_cells
+from deniable.sql.plan.measures.totals import Sum, counted
 from deniable.sql.plan.noise import laplace
 from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
@@ -71,7 +70,7 @@ def test_one_person_counts_as_one_in_all_cells_together(unit: Unit, mine: list[f
     cells = []
     for rows in (others, others + [(1, "a", value, 1, True) for value in mine]):
         with duck(rows) as engine:
-            cells.append(reading.cells(engine.run(bounds.statement(made.start.writer(DUCKDB)))))
+            cells.append(read_cells(engine.run(bounds.statement(made.start.writer(DUCKDB)))))
     change = [cells[1].get(cell, 0) - cells[0].get(cell, 0) for cell in {*cells[0], *cells[1]}]
     total = bounds.noise.sensitivity.l1
     assert sum(map(abs, change)) <= total

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from deniable.errors import InvalidQuery
-from deniable.sql.answer.cache_key import normal
+from deniable.sql.after.canonical import normal
 from deniable.sql.dialects import SPARK
 from deniable.sql.engines import Engine
 from deniable.sql.plan.planner import plan

@@ -60,7 +60,9 @@ def with_distinct_names(table: pa.Table) -> pa.Table:
     numbers: dict[str, Iterator[int]] = {}
     for name in table.column_names:
         free = name
-        while fold(free) in names:
-            free = f"{name}_{next(numbers.setdefault(fold(name), itertools.count(2)))}"
-        names[fold(free)] = free
+        base = key = fold(name)
+        while key in names:
+            free = f"{name}_{next(numbers.setdefault(base, itertools.count(2)))}"
+            key = fold(free)
+        names[key] = free
     return table.rename_columns(list(names.values()))

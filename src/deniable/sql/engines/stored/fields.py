@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from deniable.sql.dialects import DUCKDB
 from deniable.sql.dialects.dialect import Dialect
-from deniable.sql.engines.views import named
+from deniable.sql.engines.engine import named
 from deniable.sql.schema.declare import TableInfo
 
 Path = tuple[str, ...]

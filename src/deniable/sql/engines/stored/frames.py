@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 from deniable.errors import DataError
 from deniable.sql.dialects import DUCKDB
 from deniable.sql.dialects.storage import Physical
+from deniable.sql.engines.engine import named
 from deniable.sql.engines.stored.fields import arrow_column, arrow_fields, field_paths
-from deniable.sql.engines.views import named
 from deniable.sql.schema.declare import TableInfo
 from deniable.sql.write.columns import reads
 

@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 from deniable.errors import DataError
 from deniable.sql.dialects import DUCKDB
 from deniable.sql.dialects.storage import Physical
+from deniable.sql.engines.engine import named
 from deniable.sql.engines.sources import Parquet
 from deniable.sql.engines.stored.fields import duckdb_rows, heads
 from deniable.sql.engines.stored.frames import readable
-from deniable.sql.engines.views import named
 from deniable.sql.schema.declare import TableInfo
 from deniable.sql.tree import Kind
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from deniable.process import Original
 from deniable.sql.plan.keys import Group
-from deniable.sql.plan.measures.left_out import LeftOut
 from deniable.sql.plan.measures.measure import Total
+from deniable.sql.plan.measures.totals import LeftOut
 from deniable.sql.write import contributions
 from deniable.sql.write.contributions import Limit
 

@@ -11,10 +11,9 @@ import pyarrow as pa
 
 from deniable.sql.engines import Statement
 from deniable.sql.plan.keys import Group
-from deniable.sql.plan.measures import reading
-from deniable.sql.plan.measures.count import counted
 from deniable.sql.plan.measures.grid import Grid
-from deniable.sql.plan.measures.measure import Footprint, Measure
+from deniable.sql.plan.measures.measure import Footprint, Measure, read_numbers
+from deniable.sql.plan.measures.totals import counted
 from deniable.sql.plan.noise import IntegerSensitivity
 from deniable.sql.tree import Type
 from deniable.sql.write.contributions import MOST_ROWS
@@ -47,7 +46,7 @@ class Distinct(Measure):
         factor = 1
         if footprint.chosen:
             factor = MOST_ROWS // footprint.limit.rows
-        return {key: numbers[0] * factor for key, numbers in reading.numbers(table, types).items()}
+        return {key: numbers[0] * factor for key, numbers in read_numbers(table, types).items()}
 
     def worth(self, footprint: Footprint) -> Fraction:
         if footprint.chosen:

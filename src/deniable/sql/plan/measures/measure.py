@@ -8,8 +8,9 @@ sensitivities: docs/theory/curator.md."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -17,11 +18,10 @@ import pyarrow as pa
 
 from deniable.sql.engines import Statement, Summary
 from deniable.sql.plan.keys import Group
-from deniable.sql.plan.measures import reading
 from deniable.sql.plan.measures.grid import Bounds, Grid
 from deniable.sql.plan.noise import Family, IntegerSensitivity, Noise, gaussian, laplace
 from deniable.sql.plan.quantiles import Rank
-from deniable.sql.tree import Expr, Type
+from deniable.sql.tree import Expr, Kind, Type
 from deniable.sql.write.contributions import Limit
 from deniable.sql.write.statements import Writer
 
@@ -79,7 +79,7 @@ class Measure(ABC):
 
     def read(self, table: pa.Table, types: Sequence[Type], footprint: Footprint) -> Mapping[Group, Any]:
         """The integers of the groups that have rows, from what the statement returned."""
-        return {key: numbers[0] for key, numbers in reading.numbers(table, types).items()}
+        return {key: numbers[0] for key, numbers in read_numbers(table, types).items()}
 
     # -------------------------------------------------------------------------------------------- answering
 
@@ -112,3 +112,53 @@ class Total(Measure):
     def statement(self, writer: Writer, group: Sequence[int], grid: Grid | None, salt: str) -> Statement:
         source, weight = writer.weighted(group, [self])
         return writer.grouped(group, [writer.text(self.total(writer, grid, weight, [self]))], source)
+
+
+# ------------------------------------------------------------------------- what engines return, as integers
+
+
+def read_numbers(table: pa.Table, types: Sequence[Type]) -> dict[Group, list[int]]:
+    """The numbers of each group. (Keys that become equal, as 0.0 and −0.0 do, are added up.)"""
+    groups: dict[Group, list[int]] = {}
+    for line in _lines(table):
+        key = tuple(map(_key, line, types))
+        values = [_integer(value) for value in line[len(types) :]]
+        if key in groups:
+            values = [a + b for a, b in zip(groups[key], values, strict=True)]
+        groups[key] = values
+    return groups
+
+
+def read_histograms(table: pa.Table, types: Sequence[Type]) -> dict[Group, dict[int, int]]:
+    """The weight in each cell of each group."""
+    groups: dict[Group, dict[int, int]] = {}
+    for line in _lines(table):
+        cells = groups.setdefault(tuple(map(_key, line, types)), {})
+        cell = int(line[len(types)])
+        cells[cell] = cells.get(cell, 0) + _integer(line[len(types) + 1])
+    return groups
+
+
+def read_cells(table: pa.Table) -> dict[int, int]:
+    """The weight in each cell of one histogram; what lies in none is left out."""
+    return {int(cell): _integer(weight) for cell, weight in _lines(table) if cell is not None}
+
+
+def _lines(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    return zip(*(column.to_pylist() for column in table.columns), strict=True)
+
+
+def _integer(value: Any) -> int:
+    """A sum as text or number; the sum of nothing is 0."""
+    return 0 if value is None else int(value)
+
+
+def _key(value: Any, type_: Type) -> Any:
+    """A key as the schema means it: decimals come as numbers of 10^-scale, timestamps without a zone."""
+    if value is None:
+        return None
+    if type_.kind is Kind.DECIMAL:
+        return Decimal(int(value)).scaleb(-type_.scale)
+    if type_.kind is Kind.TIMESTAMP:
+        return value.replace(tzinfo=None)
+    return value

@@ -13,10 +13,9 @@ import pyarrow as pa
 from deniable.errors import InvalidQuery
 from deniable.sql.engines import Statement
 from deniable.sql.plan.keys import Group
-from deniable.sql.plan.measures import reading
 from deniable.sql.plan.measures.grid import Bounds, Grid
 from deniable.sql.plan.measures.grid import grid as finest
-from deniable.sql.plan.measures.measure import Footprint, Measure
+from deniable.sql.plan.measures.measure import Footprint, Measure, read_histograms
 from deniable.sql.plan.noise import Family, Noise
 from deniable.sql.plan.quantiles import CELL_BITS, CELLS, Rank
 from deniable.sql.tree import Type
@@ -62,4 +61,4 @@ class Ranks(Measure):
         return writer.histogram(group, writer.unit(self, grid, [self]), self, source, weight)
 
     def read(self, table: pa.Table, types: Sequence[Type], footprint: Footprint) -> Mapping[Group, Any]:
-        return reading.histograms(table, types)
+        return read_histograms(table, types)

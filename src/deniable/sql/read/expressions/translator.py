@@ -70,16 +70,16 @@ def _numeral(given: str) -> Expr:
     except InvalidOperation:
         refuse(f"{shown(given)} is not a number that can be read.")
     if not value.is_finite() or "e" in given.lower() or len(value.as_tuple().digits) > 18:
-        return _wide(given, value)
+        return _read_wide_number(given, value)
     scale = max(0, -int(value.as_tuple().exponent))
     if scale == 0:
         return Literal(int(value), INTEGER)
     if scale <= types.MAX_SCALE:
         return Literal(value, types.decimal(scale))
-    return _wide(given, value)
+    return _read_wide_number(given, value)
 
 
-def _wide(given: str, value: Decimal) -> Literal:
+def _read_wide_number(given: str, value: Decimal) -> Literal:
     if given.isdecimal() and value <= types.HIGHEST:
         return Literal(int(value), INTEGER)
     literal = types.literal_as(float(value), FLOAT)
@@ -143,14 +143,14 @@ def decimal_places(expr: Expr) -> int | None:
         return expr.type.scale
     match expr:
         case Literal(value=float() as value):
-            return _written(value)
+            return _count_places(value)
         case Call(op=op):
             rule = functions.FUNCTIONS[op].keys.places
             return None if rule is None else rule(expr, decimal_places)
     return None
 
 
-def _written(value: float) -> int | None:
+def _count_places(value: float) -> int | None:
     """The places that a literal prints; None for an infinity."""
     exponent = Decimal(repr(value)).normalize().as_tuple().exponent
     if isinstance(exponent, int):

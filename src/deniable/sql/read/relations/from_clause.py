@@ -108,7 +108,7 @@ def rows_of(sources: Sources, select: exp.Select) -> Scope:
     where = select.args.get("where")
     chains = _chains(sources, origin.this, joins)
     conditions = conjuncts(where and where.this)
-    scope, equalities = _met(sources, chains, conditions)
+    scope, equalities = _join_sources(sources, chains, conditions)
     scope = replace(scope, lookup=partial(_lookup, sources), inside=sources.inside)
     if where is None:
         return scope
@@ -146,7 +146,9 @@ def _is_comma(node: exp.Join) -> bool:
     return not any(parts) and str(node.args.get("kind") or "") in ("", "CROSS")
 
 
-def _met(sources: Sources, chains: list[Scope], conditions: list[exp.Expr]) -> tuple[Scope, list[exp.Expr]]:
+def _join_sources(
+    sources: Sources, chains: list[Scope], conditions: list[exp.Expr]
+) -> tuple[Scope, list[exp.Expr]]:
     """All of them joined by the equalities among the conditions, which are told: first those that can be."""
     scope, *waiting = chains
     equalities: list[exp.Expr] = []
@@ -256,7 +258,7 @@ def _scan(sources: Sources, table: TableInfo) -> Scope:
     unit, path = _unit(sources, table)
     fields = [_field(table, column, unit if not path else None) for column in table.columns]
     if unit is not None:
-        fields = [_keyed(sources.schema, table, f) for f in fields]
+        fields = [_mark_key(sources.schema, table, f) for f in fields]
         if path and fold(unit) not in {fold(f.name) for f in fields}:
             fields.append(Field(unit, table.name, None, unit=True))
     relation = Scan(table.name, tuple(Column(c.name, c.type) for c in table.columns), unit, path)
@@ -305,7 +307,7 @@ def _field(table: TableInfo, column: ColumnInfo, unit: str | None) -> Field:
     )
 
 
-def _keyed(schema: Schema, table: TableInfo, f: Field) -> Field:
+def _mark_key(schema: Schema, table: TableInfo, f: Field) -> Field:
     """A column with the table and column whose rows it names on the way to the unit, as the owner
     declared."""
     here = (table.name, f.name)
@@ -339,7 +341,7 @@ def _join(sources: Sources, left: Scope, node: exp.Join) -> Scope:
         pairs = [(left.find(c), right.find(c)) for c in using]
         names = frozenset(fold(str(c.name)) for c in using)
         return Meeting(left, right, pairs, kind, names).joined(sources.unit)
-    left, right, parts = _computed(left, right, conjuncts(node.args.get("on")))
+    left, right, parts = _compute_equated(left, right, conjuncts(node.args.get("on")))
     pairs, rest = pairs_of(left, right, parts)
     product = crossed(Meeting(left, right, pairs, kind), sources.unit)
     if kind is JoinKind.INNER or product is not None:
@@ -347,11 +349,11 @@ def _join(sources: Sources, left: Scope, node: exp.Join) -> Scope:
         for part in rest:
             scope = _filter(scope, condition(scope.rows, part, "ON"))
         return scope
-    left, right = _restricted(left, right, rest, kind)
+    left, right = _filter_sides(left, right, rest, kind)
     return Meeting(left, right, pairs, kind).joined(sources.unit)
 
 
-def _computed(left: Scope, right: Scope, parts: list[exp.Expr]) -> tuple[Scope, Scope, list[exp.Expr]]:
+def _compute_equated(left: Scope, right: Scope, parts: list[exp.Expr]) -> tuple[Scope, Scope, list[exp.Expr]]:
     """Both sides with the expressions that ON equates as columns of their own: CAST(a.t AS DATE) = b.day."""
     equations: list[exp.Expr] = []
     for part in parts:
@@ -396,7 +398,7 @@ def _using(left: Scope, right: Scope, node: exp.Join) -> list[exp.Column]:
     return [exp.Column(this=exp.to_identifier(str(c.name))) for c in node.args.get("using") or []]
 
 
-def _restricted(left: Scope, right: Scope, rest: list[exp.Expr], kind: JoinKind) -> tuple[Scope, Scope]:
+def _filter_sides(left: Scope, right: Scope, rest: list[exp.Expr], kind: JoinKind) -> tuple[Scope, Scope]:
     """Both sides of an outer join, with the conditions of ON that concern only rows which do not stay by
     themselves."""
     for part in rest:
@@ -499,7 +501,7 @@ def _of_each_unit(node: exp.SetOperation, sides: list[Scope]) -> Scope:
     """UNION, INTERSECT and EXCEPT of rows that name their unit: a unit's rows are compared with its own
     alone, so that each row of a unit is there once, by the sides that it comes from."""
     _check_sides(node, sides)
-    union = _united(
+    union = _unite_parts(
         [_from_side(side, i) for i, side in enumerate(sides)], sides[0].private | sides[1].private
     )
     *fields, side = union.fields
@@ -553,7 +555,7 @@ def _union(sources: Sources, node: exp.Union) -> Scope:
     tables = [table for part in parts for table in part.private]
     if sources.unit.kind is UnitKind.ROW and len(tables) > len(set(tables)):
         refuse("Where the unit of privacy is a row, a private table may occur once in a UNION ALL.")
-    return _united(parts, frozenset(tables))
+    return _unite_parts(parts, frozenset(tables))
 
 
 def _union_parts(node: exp.Union) -> Iterator[exp.Expr]:
@@ -568,7 +570,7 @@ def _union_parts(node: exp.Union) -> Iterator[exp.Expr]:
             yield part
 
 
-def _united(parts: list[Scope], private: frozenset[str]) -> Scope:
+def _unite_parts(parts: list[Scope], private: frozenset[str]) -> Scope:
     items: list[list[tuple[str, Expr]]] = [[] for _ in parts]
     fields = []
     for i, same in enumerate(zip(*(part.fields for part in parts), strict=True)):

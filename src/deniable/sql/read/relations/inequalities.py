@@ -44,14 +44,14 @@ def beside(
     around = _read_around(inner, outer, loose)
     tied_fields = [tie.outer for tie in ties if not (tie.outer.unit and tie.inner.unit)]
     outer_fields = list(dict.fromkeys([*around.values(), *tied_fields]))
-    left = _listed(outer, outer_fields)
+    left = _list_combinations(outer, outer_fields)
     columns = dict(zip(outer_fields, left.fields, strict=False))
     right = apart(inner, left)
     places = dict(zip(inner.fields, right.fields, strict=True))
     pairs = [(columns.get(tie.outer, left.fields[-1]), places[tie.inner]) for tie in ties]
     scope = Meeting(left, right, pairs).joined(unit)
     for part in loose:
-        scope = _filtered(scope, _renamed(part, around, columns), list(around.values()), columns)
+        scope = _filter_rows(scope, _rename_columns(part, around, columns), list(around.values()), columns)
     fields = [f for f in scope.fields if f not in left.fields]
     ours = [Tie(origin, column) for origin, column in columns.items()]
     same_unit = Field("", "", None, unit=True)
@@ -76,7 +76,7 @@ def _read_around(inner: Scope, outer: Scope, parts: list[exp.Expr]) -> dict[exp.
     return around
 
 
-def _listed(outer: Scope, fields: list[Field]) -> Scope:
+def _list_combinations(outer: Scope, fields: list[Field]) -> Scope:
     """Each combination of these columns of a unit once, and the unit."""
     keys, ours = [], []
     for i, field in enumerate(fields):
@@ -89,7 +89,7 @@ def _listed(outer: Scope, fields: list[Field]) -> Scope:
     return Scope(relation, (*ours, Field("_unit", "", None, unit=True, hidden=True)), outer.private)
 
 
-def _renamed(part: exp.Expr, around: dict[exp.Column, Field], columns: dict[Field, Field]) -> exp.Expr:
+def _rename_columns(part: exp.Expr, around: dict[exp.Column, Field], columns: dict[Field, Field]) -> exp.Expr:
     clone = part.copy()
     for column in list(clone.find_all(exp.Column)):
         if column in around:
@@ -100,7 +100,7 @@ def _renamed(part: exp.Expr, around: dict[exp.Column, Field], columns: dict[Fiel
     return clone
 
 
-def _filtered(scope: Scope, part: exp.Expr, around: list[Field], columns: dict[Field, Field]) -> Scope:
+def _filter_rows(scope: Scope, part: exp.Expr, around: list[Field], columns: dict[Field, Field]) -> Scope:
     test = condition(scope.rows, part, "WHERE")
     for field in around:
         column = columns[field].column

@@ -63,7 +63,7 @@ def rows(relation: Relation) -> Rows:
         case PerUnit(of, keys, _):
             return rows(of) if keys else ((),)
         case Union(parts):
-            return _few(tuple(term for part in parts for term in rows(part)))
+            return _check_few(tuple(term for part in parts for term in rows(part)))
         case Join():
             return _joined_rows(relation)
 
@@ -73,15 +73,15 @@ def _joined_rows(join: Join) -> Rows:
     if not left or not right:
         return left or right
     if join.matched is None:
-        return _multiplied([left, right])
+        return _multiply_rows([left, right])
     many, few = (left, right) if join.matched is JoinSide.RIGHT else (right, left)
     if join.kind is JoinKind.INNER:
         return many
-    return _few((*many, *few))
+    return _check_few((*many, *few))
 
 
-def _multiplied(sides: list[Rows]) -> Rows:
-    return _few(tuple(tuple(chain.from_iterable(terms)) for terms in product(*sides)))
+def _multiply_rows(sides: list[Rows]) -> Rows:
+    return _check_few(tuple(tuple(chain.from_iterable(terms)) for terms in product(*sides)))
 
 
 def _is_leaf(relation: Relation) -> bool:
@@ -90,7 +90,7 @@ def _is_leaf(relation: Relation) -> bool:
     return isinstance(relation, Scan)
 
 
-def _few(terms: Rows) -> Rows:
+def _check_few(terms: Rows) -> Rows:
     if len(terms) > MOST_TERMS:
         refuse(
             f"Expected at most {MOST_TERMS} combinations of the parts of UNION ALL in a join.",
@@ -106,12 +106,12 @@ def bounded(left: Relation, right: Relation) -> tuple[Relation, Relation]:
     both: an engine may begin with any two tables.
     """
     sides = rows(left), rows(right)
-    terms = _few(tuple(a + b for a, b in product(*sides)))
+    terms = _check_few(tuple(a + b for a, b in product(*sides)))
     if all(len(set(term)) + (len(term) > len(set(term))) < 2 for term in terms):
         return left, right
-    many = _too_many(terms)
+    many = _find_large_units(terms)
     is_chain = any(len(term) > 1 for side in sides for term in side)
-    return _without(left, many), _without(right, many) if is_chain else right
+    return _remove_units(left, many), _remove_units(right, many) if is_chain else right
 
 
 def rarely_repeated(relation: Relation, names: tuple[str, ...]) -> Relation:
@@ -121,23 +121,23 @@ def rarely_repeated(relation: Relation, names: tuple[str, ...]) -> Relation:
     """
     keys = tuple((c.name, c) for c in columns(relation) if c.name in names)
     counts = PerUnit(prune(relation, frozenset(names)), keys, (("_n0", Aggregate(Statistic.COUNT)),))
-    many = Filter(counts, more(Column("_n0", types.INTEGER), _whole(MOST_REPEATED)))
+    many = Filter(counts, more(Column("_n0", types.INTEGER), _integer_literal(MOST_REPEATED)))
     units = PerUnit(many, (), (("_n1", Aggregate(Statistic.COUNT)),))
-    return _without(relation, units)
+    return _remove_units(relation, units)
 
 
 def _product(factors: list[Expr]) -> Expr:
     if not factors:
-        return _whole(1)
+        return _integer_literal(1)
     return reduce(product_of, factors)
 
 
-def _too_many(terms: Rows) -> Relation:
+def _find_large_units(terms: Rows) -> Relation:
     """One row for each unit that makes more rows than it may."""
     leaves = list(dict.fromkeys(leaf for term in terms for leaf in term))
     names = [f"_n{i}" for i in range(len(leaves))]
     numbers: dict[Relation, Expr] = {
-        leaf: largest(Column(name, types.INTEGER), _whole(1))
+        leaf: largest(Column(name, types.INTEGER), _integer_literal(1))
         for leaf, name in zip(leaves, names, strict=True)
     }
     products: list[Expr] = [_product([numbers[leaf] for leaf in term]) for term in terms]
@@ -145,7 +145,7 @@ def _too_many(terms: Rows) -> Relation:
     longest = numbers[leaves[0]]
     if len(leaves) > 1:
         longest = largest(*numbers.values())
-    fits = at_most(size, product_of(_whole(MOST_JOINED), longest))
+    fits = at_most(size, product_of(_integer_literal(MOST_JOINED), longest))
     # A product beyond 64 bits is NULL, and so is its comparison.
     check = first_present(types.BOOLEAN, fits, Literal(False, types.BOOLEAN))
     return Filter(_counts(leaves, names), negation(check))
@@ -156,7 +156,9 @@ def _counts(leaves: list[Relation], names: list[str]) -> Relation:
     marks = [f"_m{i}" for i in range(len(leaves))]
 
     def marked(at: int) -> Relation:
-        values = (_whole(1) if i == at else Literal(None, types.INTEGER) for i in range(len(leaves)))
+        values = (
+            _integer_literal(1) if i == at else Literal(None, types.INTEGER) for i in range(len(leaves))
+        )
         return Project(leaves[at], tuple(zip(marks, values, strict=True)))
 
     parts = [marked(i) for i in range(len(leaves))]
@@ -166,7 +168,7 @@ def _counts(leaves: list[Relation], names: list[str]) -> Relation:
     )
 
 
-def _without(relation: Relation, units: Relation) -> Relation:
+def _remove_units(relation: Relation, units: Relation) -> Relation:
     """The rows of all other units. `units` has few rows, mostly none, so that looking
     each row up costs little."""
     first = columns(units)[0]
@@ -175,5 +177,5 @@ def _without(relation: Relation, units: Relation) -> Relation:
     return Project(Filter(join, absence(first), first=True), items)
 
 
-def _whole(number: int) -> Literal:
+def _integer_literal(number: int) -> Literal:
     return Literal(number, types.INTEGER)

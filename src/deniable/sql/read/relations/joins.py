@@ -61,14 +61,14 @@ def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
             waiting += [x for x in (part.args.get("expression"), part.this) if x is not None]
         else:
             parts.append(part)
-    return [*parts, *_shared(parts)]
+    return [*parts, *_find_shared(parts)]
 
 
 def _is_choice(node: exp.Expr) -> bool:
     return isinstance(node, exp.Paren) and isinstance(node.unnest(), exp.Or)
 
 
-def _shared(parts: Iterable[exp.Expr]) -> list[exp.Expr]:
+def _find_shared(parts: Iterable[exp.Expr]) -> list[exp.Expr]:
     """(a = b AND c) OR (a = b AND d) holds only where a = b does."""
     equalities: list[exp.Expr] = []
     for part in parts:
@@ -93,7 +93,7 @@ def pairs_of(left: Scope, right: Scope, parts: Iterable[exp.Expr]) -> tuple[Pair
 
 def _pair(left: Scope, right: Scope, node: exp.Expr) -> tuple[Field, Field] | None:
     sides = (node.this, node.args.get("expression")) if isinstance(node, exp.EQ) else (None, None)
-    candidates = [_found(left, right, side) for side in map(_bare, sides)]
+    candidates = [_find_fields(left, right, side) for side in map(_strip_brackets, sides)]
     match candidates:
         case [(Field() as a, None), (None, Field() as b)]:
             return a, b
@@ -102,13 +102,13 @@ def _pair(left: Scope, right: Scope, node: exp.Expr) -> tuple[Field, Field] | No
     return None
 
 
-def _bare(node: exp.Expr | None) -> exp.Expr | None:
+def _strip_brackets(node: exp.Expr | None) -> exp.Expr | None:
     if isinstance(node, exp.Paren):
         return node.unnest()
     return node
 
 
-def _found(left: Scope, right: Scope, node: exp.Expr | None) -> tuple[Field | None, Field | None]:
+def _find_fields(left: Scope, right: Scope, node: exp.Expr | None) -> tuple[Field | None, Field | None]:
     """A column as the field that it names on each side; nothing where it is not one of them alone."""
     if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
         return None, None
@@ -138,7 +138,7 @@ class Meeting:
         if self.left.private and self.right.private and not self.on_unit:
             return _mixing(unit)
         public = [side for side in enumerate((self.left, self.right)) if not side[1].private]
-        if public and not any(_identified(side, [pair[at] for pair in self.pairs]) for at, side in public):
+        if public and not any(_is_unique(side, [pair[at] for pair in self.pairs]) for at, side in public):
             return Obstacle(
                 "A public table is joined on columns that identify its rows, so that a join multiplies "
                 "nothing.",
@@ -150,10 +150,10 @@ class Meeting:
         obstacle = self.obstacle(unit)
         if obstacle is not None:
             obstacle.refuse()
-        kind = _possible(self.kind, self.left, self.right)
+        kind = _restrict_kind(self.kind, self.left, self.right)
         if kind is JoinKind.RIGHT:
             return replace(
-                self, left=self.right, right=self.left, pairs=_swapped(self.pairs), kind=JoinKind.LEFT
+                self, left=self.right, right=self.left, pairs=_swap_pairs(self.pairs), kind=JoinKind.LEFT
             ).joined(unit)
         return replace(self, kind=kind)._scope()
 
@@ -161,9 +161,9 @@ class Meeting:
         on = tuple(_equal(a, b) for a, b in self.pairs if not (a.unit and b.unit))
         left, right, side = self._few_rows(on)
         if self.kind is not JoinKind.INNER:
-            right = _marked(right, len(columns(left.relation)))
+            right = _mark_presence(right, len(columns(left.relation)))
         join = Join(left.relation, right.relation, on, self.on_unit, self.kind, side)
-        return bounded_readings(_merged(left, right, join, self.using))
+        return bounded_readings(_merge_scopes(left, right, join, self.using))
 
     def _few_rows(self, on: tuple[tuple[str, str], ...]) -> tuple[Scope, Scope, JoinSide | None]:
         """Both sides of a join on the unit without the units that would make too many rows of it."""
@@ -186,7 +186,7 @@ class Meeting:
         return replace(left, relation=rarely_repeated(left.relation, names)), right, JoinSide.LEFT
 
 
-def _marked(scope: Scope, place: int) -> Scope:
+def _mark_presence(scope: Scope, place: int) -> Scope:
     """A side that may be missing, with a column that says whether it is there, for units that have none."""
     if not any(f.unit and f.column is None for f in scope.fields):
         return scope
@@ -198,7 +198,7 @@ def _marked(scope: Scope, place: int) -> Scope:
     return replace(scope, relation=Project(scope.relation, tuple(items)), fields=tuple(fields))
 
 
-def _swapped(pairs: Pairs) -> Pairs:
+def _swap_pairs(pairs: Pairs) -> Pairs:
     return [(b, a) for a, b in pairs]
 
 
@@ -211,7 +211,7 @@ def _same_key(a: Field, b: Field) -> bool:
     return a.key is not None and a.key == b.key
 
 
-def _possible(kind: JoinKind, left: Scope, right: Scope) -> JoinKind:
+def _restrict_kind(kind: JoinKind, left: Scope, right: Scope) -> JoinKind:
     """Without the rows that would be of public rows alone: they carry no unit."""
     keeps_left = kind in (JoinKind.LEFT, JoinKind.FULL) and bool(left.private or not right.private)
     keeps_right = kind in (JoinKind.RIGHT, JoinKind.FULL) and bool(right.private or not left.private)
@@ -238,7 +238,7 @@ def _mixing(unit: Unit) -> Obstacle:
     )
 
 
-def _identified(public: Scope, on: list[Field]) -> bool:
+def _is_unique(public: Scope, on: list[Field]) -> bool:
     """Whether the columns of a join name at most one row of a public side."""
     names = {f.column.name for f in on if f.column is not None}
     return bool(public.unique) and public.unique <= names
@@ -265,13 +265,13 @@ def same_types(a: Field, b: Field) -> tuple[Column, Column]:
     return a.column, b.column
 
 
-def _merged(left: Scope, right: Scope, join: Join, using: frozenset[str]) -> Scope:
+def _merge_scopes(left: Scope, right: Scope, join: Join, using: frozenset[str]) -> Scope:
     ours = [replace(f, hidden=f.hidden or fold(f.name) in using) for f in right.fields]
     theirs = list(left.fields)
     if join.kind is not JoinKind.INNER:
         ours = [_missing_too(f) for f in ours]
     if join.kind is JoinKind.FULL:
-        theirs = [_of_either(f, using) for f in theirs]
+        theirs = [_take_either(f, using) for f in theirs]
     # Of two public tables the right one was met on its unique columns, or else the left one was.
     on = frozenset(pair[1] for pair in join.on)
     unique = right.unique
@@ -290,7 +290,7 @@ def _missing_too(f: Field) -> Field:
     return replace(f, domain=values, unit=False, key=None)
 
 
-def _of_either(f: Field, using: frozenset[str]) -> Field:
+def _take_either(f: Field, using: frozenset[str]) -> Field:
     """A column of the left side of a FULL JOIN. The unit that both sides are joined by, without a table's
     name before it, is the unit of the row."""
     if f.unit and fold(f.name) in using:
@@ -306,7 +306,7 @@ def bounded_readings(scope: Scope) -> Scope:
     return scope
 
 
-def _renamed(field: Field, names: Mapping[Column, str]) -> Field:
+def _rename_field(field: Field, names: Mapping[Column, str]) -> Field:
     if field.column is None:
         return field
     return replace(field, column=Column(names[field.column], field.column.type))
@@ -319,6 +319,6 @@ def apart(right: Scope, left: Scope) -> Scope:
         return right
     fresh = {c: f"r{len(names)}_{i}" for i, c in enumerate(columns(right.relation))}
     relation = Project(right.relation, tuple((name, column) for column, name in fresh.items()))
-    fields = (_renamed(f, fresh) for f in right.fields)
+    fields = (_rename_field(f, fresh) for f in right.fields)
     unique = frozenset(fresh[c] for c in fresh if c.name in right.unique)
     return replace(right, relation=relation, fields=tuple(fields), unique=unique)

@@ -62,14 +62,14 @@ def _listed_rows(relation: Relation) -> list[_Row] | None:
         case Project(of, items):
             rows = _listed_rows(of)
             if rows is not None:
-                return [{name: _filled(expr, row) for name, expr in items} for row in rows]
+                return [{name: _fill_in(expr, row) for name, expr in items} for row in rows]
     return None
 
 
-def _filled(expr: Expr, row: _Row) -> Expr:
+def _fill_in(expr: Expr, row: _Row) -> Expr:
     match expr:
         case Column(name=name):
             return row[name]
         case Call(args=args):
-            return replace(expr, args=tuple(_filled(arg, row) for arg in args))
+            return replace(expr, args=tuple(_fill_in(arg, row) for arg in args))
     return expr

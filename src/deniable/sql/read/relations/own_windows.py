@@ -78,14 +78,14 @@ def with_windows(scope: Scope, select: exp.Select, unit: Unit) -> tuple[Scope, e
             "Group in one subquery, and write the window in a second one around it.",
         )
     new_select = select.copy()
-    new_select.set("expressions", [_named(item) for item in new_select.expressions])
+    new_select.set("expressions", [_name_item(item) for item in new_select.expressions])
     parts = list(new_select.expressions)
     if qualify is not None:
         parts.append(new_select.args["qualify"])
-    wider = _extended(scope, parts, unit.max_rows)
+    wider = _add_columns(scope, parts, unit.max_rows)
     if qualify is None:
         return wider, new_select
-    test = _meant(wider, new_select.args["qualify"].this, aliases(new_select))
+    test = _resolve_aliases(wider, new_select.args["qualify"].this, aliases(new_select))
     new_select.set("qualify", None)
     relation, [where] = hoisted(wider.relation, [condition(wider.rows, test, "QUALIFY")])
     assert where is not None
@@ -99,13 +99,13 @@ def _windows(node: exp.Expr) -> Iterator[exp.Window]:
             yield each
 
 
-def _named(item: exp.Expr) -> exp.Expr:
+def _name_item(item: exp.Expr) -> exp.Expr:
     if isinstance(item, exp.Window):
         return exp.alias_(item, name_of(item.this).lower())
     return item
 
 
-def _meant(scope: Scope, node: exp.Expr, items: dict[str, exp.Expr]) -> exp.Expr:
+def _resolve_aliases(scope: Scope, node: exp.Expr, items: dict[str, exp.Expr]) -> exp.Expr:
     """A condition in which the alias of an item stands for that item, where no column has its name."""
     holder = exp.Paren(this=node.copy())
     for column in list(holder.find_all(exp.Column)):
@@ -115,7 +115,7 @@ def _meant(scope: Scope, node: exp.Expr, items: dict[str, exp.Expr]) -> exp.Expr
     return holder
 
 
-def _extended(scope: Scope, parts: list[exp.Expr], max_rows: int | None) -> Scope:
+def _add_columns(scope: Scope, parts: list[exp.Expr], max_rows: int | None) -> Scope:
     """With a column for each window in `parts`, which then name it."""
     own = columns(scope.relation)
     by_expr: dict[OwnWindow, Field] = {}
@@ -138,14 +138,14 @@ def _extended(scope: Scope, parts: list[exp.Expr], max_rows: int | None) -> Scop
 
 def _window(scope: Scope, node: exp.Window, max_rows: int | None) -> _Read:
     keys = _keys(scope, node)
-    order = tuple(_order(scope, each) for each in _ordered(node))
+    order = tuple(_order(scope, each) for each in _list_order(node))
     function = node.this
     if type(function) in _NUMBERS:
-        read = _numbered(_NUMBERS[type(function)], max_rows)
+        read = _read_number(_NUMBERS[type(function)], max_rows)
     elif type(function) in _VALUES:
         read = _value(scope, _VALUES[type(function)], node)
     else:
-        read = _aggregated(scope, node, max_rows)
+        read = _read_aggregate(scope, node, max_rows)
     op = read.expr.op
     frame = _frame(node, op, bool(order))
     if not order and op not in ("row_number", "aggregate"):
@@ -160,7 +160,7 @@ def _window(scope: Scope, node: exp.Window, max_rows: int | None) -> _Read:
     return replace(read, expr=expr)
 
 
-def _ordered(node: exp.Window) -> list[exp.Expr]:
+def _list_order(node: exp.Window) -> list[exp.Expr]:
     order = node.args.get("order")
     if order is None:
         return []
@@ -196,7 +196,7 @@ def _keys(scope: Scope, node: exp.Window) -> tuple[Expr, ...]:
     return tuple(scope.rows(part) for part in parts if part not in units)
 
 
-def _numbered(op: str, max_rows: int | None) -> _Read:
+def _read_number(op: str, max_rows: int | None) -> _Read:
     """Which row, from 1. A unit counts with at most the rows that the owner declared for one: later numbers
     are none of the public ones."""
     most = None if max_rows is None else Fraction(max_rows)
@@ -240,7 +240,7 @@ def _rows_back(node: object) -> int | None:
     return None
 
 
-def _aggregated(scope: Scope, node: exp.Window, max_rows: int | None) -> _Read:
+def _read_aggregate(scope: Scope, node: exp.Window, max_rows: int | None) -> _Read:
     statistic = aggregate(node.this, scope, inner=True)
     if statistic is None or statistic.statistic not in _AGGREGATES:
         refuse(

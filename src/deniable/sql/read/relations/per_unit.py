@@ -21,10 +21,10 @@ from deniable.units import Unit
 
 def has_aggregate(node: exp.Expr) -> bool:
     """Of its own: those of a subquery inside belong to that."""
-    return any(isinstance(n, (exp.AggFunc, exp.WithinGroup)) for n in node.walk(prune=_apart))
+    return any(isinstance(n, (exp.AggFunc, exp.WithinGroup)) for n in node.walk(prune=_is_subquery))
 
 
-def _apart(node: exp.Expr) -> bool:
+def _is_subquery(node: exp.Expr) -> bool:
     return isinstance(node, exp.Query)
 
 
@@ -45,7 +45,7 @@ def per_unit(scope: Scope, select: exp.Select, unit: Unit) -> Scope:
             "Add it to GROUP BY, or group at the end of the query.",
         )
     keys = _keys(scope, [n for n in nodes if n not in units])
-    return _grouped(scope, select, keys, unit.max_rows)
+    return _group_by_unit(scope, select, keys, unit.max_rows)
 
 
 def grouped_for_each_unit(scope: Scope, select: exp.Select) -> Scope:
@@ -53,7 +53,7 @@ def grouped_for_each_unit(scope: Scope, select: exp.Select) -> Scope:
     _check_unit(scope)
     nodes = _group_nodes(scope, select)
     units = [n for n in nodes if isinstance(n, exp.Column) and scope.find(n).unit]
-    return _grouped(scope, select, _keys(scope, [n for n in nodes if n not in units]))
+    return _group_by_unit(scope, select, _keys(scope, [n for n in nodes if n not in units]))
 
 
 def _check_unit(scope: Scope) -> None:
@@ -131,10 +131,10 @@ class _Groups:
     def leaf(self, node: exp.Expr) -> Expr | None:
         """A key or an aggregate as a column of the grouped rows; None for what is made of such."""
         if isinstance(node, (exp.LogicalOr, exp.LogicalAnd)):
-            return held(self._noted(holding(node, self.scope)))
+            return held(self._note_aggregate(holding(node, self.scope)))
         statistic = aggregate(node, self.scope, inner=True)
         if statistic is not None:
-            return self._noted(statistic)
+            return self._note_aggregate(statistic)
         if has_aggregate(node) or _is_unit_alone(self.scope, node):
             return None
         expr = self.scope.attempt(node)
@@ -156,7 +156,7 @@ class _Groups:
                 return Translator(self.leaf)(item)
         return self.leaf(node)
 
-    def _noted(self, statistic: Aggregate) -> Column:
+    def _note_aggregate(self, statistic: Aggregate) -> Column:
         if statistic not in self.aggregates:
             self.aggregates.append(statistic)
         return Column(f"a{self.aggregates.index(statistic)}", aggregate_type(statistic))
@@ -171,7 +171,7 @@ def _is_unit_alone(scope: Scope, node: exp.Expr) -> bool:
     return isinstance(node, exp.Column) and scope.find(node).column is None
 
 
-def _grouped(scope: Scope, select: exp.Select, keys: list[Expr], max_rows: int | None = None) -> Scope:
+def _group_by_unit(scope: Scope, select: exp.Select, keys: list[Expr], max_rows: int | None = None) -> Scope:
     groups = _Groups(scope, keys, aliases(select), max_rows)
     items, outputs = _items(groups, select)
     having = select.args.get("having")

@@ -31,7 +31,7 @@ def read_public(node: exp.Expr, rows: Rows, outer: Translator) -> Expr:
     if isinstance(node, exp.Exists):
         return _exists(_select(node.this), rows)
     if isinstance(node, exp.In):
-        return _among(outer(node.this), _select(node.args["query"]), rows)
+        return _read_in(outer(node.this), _select(node.args["query"]), rows)
     return _scalar(_select(node), rows)
 
 
@@ -79,7 +79,7 @@ def _exists(select: exp.Select, rows: Rows) -> Expr:
     return Scalar(prune(scope.relation, frozenset()), (("a0", Aggregate(Statistic.COUNT)),), some, BOOLEAN)
 
 
-def _among(x: Expr, select: exp.Select, rows: Rows) -> Expr:
+def _read_in(x: Expr, select: exp.Select, rows: Rows) -> Expr:
     if len(select.expressions) != 1 or has_aggregate(select.expressions[0]):
         refuse("IN expects a subquery of one column.", "Write x IN (SELECT y FROM … WHERE …).")
     if asks(x):

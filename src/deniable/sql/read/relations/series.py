@@ -57,7 +57,8 @@ def listed_rows(node: exp.Values) -> Scope:
     at = _naming_column(literals)
     key = Column(f"v{at}", literals[at][0].type)
     items = [
-        (f"v{i}", key if i == at else _beside(key, literals[at], cells)) for i, cells in enumerate(literals)
+        (f"v{i}", key if i == at else _choose_cell(key, literals[at], cells))
+        for i, cells in enumerate(literals)
     ]
     relation = Project(Listed(key, tuple(cell.value for cell in literals[at])), tuple(items))
     fields = tuple(_listed_field(i, cells) for i, cells in enumerate(literals))
@@ -100,7 +101,7 @@ def _all_differ(cells: list[Literal]) -> bool:
     return None not in values and len(values) == len(cells)
 
 
-def _beside(key: Column, keys: list[Literal], cells: list[Literal]) -> Expr:
+def _choose_cell(key: Column, keys: list[Literal], cells: list[Literal]) -> Expr:
     pairs = zip(keys, cells, strict=True)
     whens = [part for at, cell in pairs for part in (equality(key, at), cell)]
     return choice(cells[0].type, *whens, Literal(None, cells[0].type))

@@ -48,7 +48,7 @@ COUNTED = ((("n", Aggregate(Statistic.COUNT))),)
 _ZERO, _ONE = Literal(0, INTEGER), Literal(1, INTEGER)
 
 
-def _inside(node: exp.Expr) -> exp.Expr:
+def _find_query(node: exp.Expr) -> exp.Expr:
     """The query of EXISTS (…), of x IN (…), or that is a value itself."""
     inside = node
     if isinstance(node, exp.In):
@@ -60,7 +60,7 @@ def _inside(node: exp.Expr) -> exp.Expr:
 
 def read_tied(node: exp.Expr, rows: Rows, names: Names, outer: Scope, unit: Unit) -> Expr | None:
     """What `node` means if it reads columns around it, or the same unit's rows by IN; else None."""
-    select = _select(_inside(node))
+    select = _select(_find_query(node))
     if select is None:
         return None
     around = _looking_out(select, names, outer)
@@ -69,11 +69,11 @@ def read_tied(node: exp.Expr, rows: Rows, names: Names, outer: Scope, unit: Unit
         member = _member(node, outer)
     if not around and member is None:
         return None
-    inner = rows(_without(select, around))
+    inner = rows(_remove_conditions(select, around))
     ties, loose = _ties(around, inner, outer)
     subject = _Subquery(inner, select, ties, has_unit(outer.relation))
     if loose:
-        subject = _with_loose(subject, outer, loose, unit)
+        subject = _add_loose_ties(subject, outer, loose, unit)
     if member is not None:
         is_meant = around or (inner.private and subject.is_tied(member))
         if is_meant:
@@ -110,7 +110,7 @@ def _looks_out(part: exp.Expr, here: list[Scope], outer: Scope) -> bool:
     )
 
 
-def _without(select: exp.Select, parts: list[exp.Expr]) -> exp.Select:
+def _remove_conditions(select: exp.Select, parts: list[exp.Expr]) -> exp.Select:
     """The same without some of its conditions."""
     rest = [part for part in _conditions(select) if not any(part is each for each in parts)]
     copy = select.copy()
@@ -140,7 +140,7 @@ def _tie(part: exp.Expr, inner: Scope, outer: Scope) -> Tie | None:
     return None
 
 
-def _with_loose(subject: _Subquery, outer: Scope, loose: list[exp.Expr], unit: Unit) -> _Subquery:
+def _add_loose_ties(subject: _Subquery, outer: Scope, loose: list[exp.Expr], unit: Unit) -> _Subquery:
     """The same, tied by equal columns alone."""
     if not subject.inner.private:
         refuse(
@@ -175,7 +175,7 @@ class _Subquery:
     def exists(self) -> Expr:
         if self.select.args.get("group") or any(has_aggregate(item) for item in self.select.expressions):
             refuse("EXISTS of an aggregate is not answered.", "Write EXISTS (SELECT 1 FROM … WHERE …).")
-        return _some(self._looked_up(self.ties, COUNTED, Column("n", INTEGER)))
+        return _is_not_zero(self._look_up(self.ties, COUNTED, Column("n", INTEGER)))
 
     def value(self) -> Expr:
         items = self.select.expressions
@@ -189,7 +189,7 @@ class _Subquery:
             return self._public_value(item)
         aggregates: list[Aggregate] = []
         value = Translator(lambda node: self._leaf(node, aggregates))(item)
-        return self._looked_up(self.ties, tuple((f"a{i}", a) for i, a in enumerate(aggregates)), value)
+        return self._look_up(self.ties, tuple((f"a{i}", a) for i, a in enumerate(aggregates)), value)
 
     def _leaf(self, node: exp.Expr, made: list[Aggregate]) -> Expr | None:
         if isinstance(node, (exp.LogicalOr, exp.LogicalAnd)):
@@ -216,7 +216,9 @@ class _Subquery:
         """x IN (SELECT y …), NULL where SQL says so."""
         inner, values = self._values()
         tie = Tie(of, values)
-        match = _some(replace(self, inner=inner)._looked_up([*self.ties, tie], COUNTED, Column("n", INTEGER)))
+        match = _is_not_zero(
+            replace(self, inner=inner)._look_up([*self.ties, tie], COUNTED, Column("n", INTEGER))
+        )
         if tied(of, values):
             return match
         rows = tuple(
@@ -228,7 +230,7 @@ class _Subquery:
         )
         same = replace(self, inner=inner)
         number, value_count = (
-            same._looked_up(self.ties, rows, first_present(INTEGER, Column(name, INTEGER), _ZERO))
+            same._look_up(self.ties, rows, first_present(INTEGER, Column(name, INTEGER), _ZERO))
             for name in "nm"
         )
         if of.column is None:
@@ -279,7 +281,7 @@ class _Subquery:
 
     # ---------------------------------------------------------------------------------------- how it is found
 
-    def _looked_up(self, ties: list[Tie], made: tuple[tuple[str, Aggregate], ...], value: Expr) -> Expr:
+    def _look_up(self, ties: list[Tie], made: tuple[tuple[str, Aggregate], ...], value: Expr) -> Expr:
         """`value` of aggregates over the rows that are tied to the row around."""
         _check_depth(self.inner.relation)
         names = [tie for tie in ties if not (tie.outer.unit and tie.inner.unit)]
@@ -304,7 +306,7 @@ class _Subquery:
 
     def _public(self, pairs: list[tuple[Column, Column]], value: Expr) -> Expr:
         """Whether there is such a row, of which there is at most one."""
-        on = self._identified(pairs)
+        on = self._check_unique_ties(pairs)
         if value != Column("n", INTEGER):
             refuse("An aggregate of a public table that looks around is not answered.", "Join the table.")
         side = Project(self.inner.relation, (*((there.name, there) for _, there in pairs), ("n", _ONE)))
@@ -313,9 +315,9 @@ class _Subquery:
     def _public_value(self, item: exp.Expr) -> Expr:
         pairs = [same_types(tie.outer, tie.inner) for tie in self.ties]
         value = self.inner.rows(item)
-        return Tied(self.inner.relation, self._identified(pairs), False, value, value.type)
+        return Tied(self.inner.relation, self._check_unique_ties(pairs), False, value, value.type)
 
-    def _identified(self, pairs: list[tuple[Column, Column]]) -> tuple[tuple[Column, str], ...]:
+    def _check_unique_ties(self, pairs: list[tuple[Column, Column]]) -> tuple[tuple[Column, str], ...]:
         if not self.inner.unique or not self.inner.unique <= {there.name for _, there in pairs}:
             refuse(
                 "A subquery that looks around reads a public table by the columns that identify its rows.",
@@ -324,7 +326,7 @@ class _Subquery:
         return tuple((here, there.name) for here, there in pairs)
 
 
-def _some(number: Expr) -> Expr:
+def _is_not_zero(number: Expr) -> Expr:
     """Whether a number of rows, NULL for none, is not zero."""
     return more(first_present(INTEGER, number, _ZERO), _ZERO)
 

@@ -1,27 +1,46 @@
-"""Which values cannot be NULL: by what the owner declares, by the form of an expression, by a condition that
-a NULL does not meet.
+"""What follows for the values of an expression from types, declared bounds and conditions, before any row
+is read: where no NULL is, and where the values lie.
 
-An average of such values divides by the number of all rows, so that no count of its own is measured for it.
-Privacy does not rest on this: were a NULL there all the same, other rows of the same people would be counted.
+**Which values are never NULL**: columns that the owner declared without NULL, and what a WHERE or CASE
+asks of a value that a NULL does not meet. An average of such values divides by the number of all rows, so
+that no count of its own is measured for it. Privacy does not rest on this: were a NULL there all the
+same, other rows of the same people would be counted.
+
+**Where values lie**, by exact interval arithmetic over Fractions. With the bounds that the owner declared
+for columns it gives the bounds that an aggregate clamps to (a value outside is clamped, so nothing rests
+on the data keeping to them). With `physical`, the ranges that the types themselves enforce, it proves
+that an operation cannot overflow, and `sql.write.expressions` then leaves the guard out.
+
+Assumes:   every expression is NULL or a number of its interval; NULLs are not counted.
+
+>>> from deniable.sql.types import INTEGER
+>>> x = Column("x", INTEGER)
+>>> twice = Call("multiply", (x, Literal(-2, INTEGER)), INTEGER)
+>>> str(interval(twice, lambda column: Interval.of(0, 10)))
+'[-20, 0]'
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from decimal import Decimal
 
 from deniable.sql.functions import FUNCTIONS
 from deniable.sql.functions.conditions import not_missing
 from deniable.sql.functions.function import Connective
+from deniable.sql.intervals import EVERYTHING, Interval, physical
 from deniable.sql.schema.declare import Schema
 from deniable.sql.tree import (
     Aggregate,
+    AggregateRef,
     Call,
     Column,
     Expr,
     Filter,
     Join,
     JoinKind,
+    KeyRef,
     Listed,
     Literal,
     PerUnit,
@@ -30,7 +49,9 @@ from deniable.sql.tree import (
     Relation,
     Scan,
     Statistic,
+    Tied,
     Union,
+    Value,
 )
 
 Names = frozenset[str]
@@ -128,3 +149,36 @@ def implied(where: Expr) -> Names:
 
 def _read(args: Sequence[Expr]) -> Names:
     return frozenset(arg.name for arg in args if isinstance(arg, Column))
+
+
+# ------------------------------------------------------------------------------------ where values lie
+
+Bounds = Callable[[Column], Interval]
+
+
+def interval(expr: Expr, bounds: Bounds) -> Interval:
+    match expr:
+        case Literal(value=value):
+            return _point(value)
+        case Column():
+            return bounds(expr)
+        case KeyRef() | AggregateRef():
+            return EVERYTHING
+        case Tied(value=value):
+            return interval(value, lambda column: EVERYTHING)
+        case Call(op=op, args=args) if op in FUNCTIONS:
+            return FUNCTIONS[op].range([interval(arg, bounds) for arg in args], expr)
+    return EVERYTHING
+
+
+def _point(value: Value) -> Interval:
+    if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+        return Interval.of(value, value)
+    return EVERYTHING
+
+
+def cannot_overflow(call: Call) -> bool:
+    """By the ranges of the types alone; declared bounds are not relied on, since the
+    data may not keep to them."""
+    limits = physical(call.type).bounds
+    return limits is not None and interval(call, lambda column: physical(column.type)).within(*limits)

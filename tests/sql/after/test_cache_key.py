@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from deniable.sql.answer.cache_key import normal
+from deniable.sql.after.canonical import normal
 from tests.sql.hospital import ROW, checked
 
 SAME = [

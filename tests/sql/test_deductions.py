@@ -13,9 +13,9 @@ import pytest
 
 from deniable.errors import InvalidParameter
 from deniable.randomness import SeededRandom
-from deniable.sql.answer.cache_key import normal
+from deniable.sql.after.canonical import normal
 from deniable.sql.engines import open_engine
-from deniable.sql.plan.measures.count import Count
+from deniable.sql.plan.measures.totals import Count
 from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
 from deniable.sql.read.query import check
