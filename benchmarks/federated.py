@@ -3,6 +3,8 @@ secure sums.
 
     python benchmarks/federated.py [--quick]     writes its table into docs/benchmarks.md
     python benchmarks/federated.py --ours        without peers, prints only
+    python benchmarks/federated.py --silos DIR   accuracy of rows protected in five silos beside one table, on
+                                                 Adult as published (in DIR), prints only
 
 Peers run as child processes, each with a plain loop of its own: pfl in .venv-bench (or the interpreter that
 DENIABLE_BENCH_PYTHON names), Flower in .venv-flower (DENIABLE_FLOWER_PYTHON).
@@ -26,17 +28,33 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import torch
 from torch import nn
 
 from _report import write_section
-from deniable.federated import Central, Clients, FedAvg, Shared, iid, simulate
+from deniable.datasets import readers
+from deniable.federated import (
+    Central,
+    Clients,
+    CrossSilo,
+    FedAvg,
+    LocalSteps,
+    OnClient,
+    RowPrivacy,
+    Shared,
+    SiloRows,
+    Silos,
+    iid,
+    simulate,
+)
 from deniable.federated.mcmahan import NETWORKS
 from deniable.federated.rounds import Rounds
 from deniable.federated.secure_sum import Adversary, Stage, SumClient, SumServer, generated
 from deniable.federated.secure_sum import simulate as secure_sum
 from deniable.federated.train import LocalRecipe, Pupil, local_training, parameters_of
 from deniable.federated.train.recipe import flat
+from deniable.learn.sgd import DPSGD, Learning, Lots, Privacy
 from deniable.randomness import SecureRandom
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -219,6 +237,62 @@ class Lines(list[str]):
         self.extend(lines)
 
 
+# ------------------------------------------------------------------------------------------------ rows in silos
+
+SCHOOLS = (("HS-grad",), ("Some-college",), ("Bachelors",), ("Masters", "Doctorate", "Prof-school"))
+"""Silos by education, the rest in a fifth: they differ in size and in what they hold, as hospitals do."""
+RANGES = {"age": (17, 90), "education_num": (1, 16), "hours_per_week": (1, 99)}
+LEFT_OUT = {"income", "fnlwgt", "native_country", "capital_gain", "capital_loss", *RANGES}
+STEPS, RATE, LEARNING_RATE, BUDGET = 60, 0.02, 2.0, (1, 1e-5)
+
+
+def encode_adult(folder: Path) -> tuple[list[SiloRows], tuple[torch.Tensor, torch.Tensor]]:
+    """Rows of five silos, and the test rows."""
+    file = readers.adult(folder)
+    assert file.test is not None
+    train, both = file.table.num_rows, pa.concat_tables([file.table, file.test]).to_pandas()
+    columns = [np.asarray(both[name] == value) for name in both.columns if name not in LEFT_OUT
+               for value in sorted(both[name].unique())]  # fmt: skip
+    columns += [np.asarray((both[name] - low) / (high - low)) for name, (low, high) in RANGES.items()]
+    columns += [np.asarray(both.capital_gain > 5000), np.asarray(both.capital_loss > 1500)]
+    x = np.stack(columns, 1).astype(np.float32)
+    y = np.asarray(both.income.str.startswith(">")).astype(np.int64)
+    schools = [np.asarray(both.education.isin(names))[:train] for names in SCHOOLS]
+    masks = [*schools, ~np.logical_or.reduce(schools)]
+    silos = [SiloRows(x[:train][mask], y[:train][mask]) for mask in masks]
+    return silos, (torch.from_numpy(x[train:]), torch.from_numpy(y[train:]))
+
+
+def silos(folder: Path) -> None:
+    """The same ε by one table and by silos, each place of the noise."""
+    rows, (x, y) = encode_adult(folder)
+    sizes = tuple(-(-len(each.x) // 100) * 100 for each in rows)
+    model = nn.Linear(x.shape[1], 2)
+    epsilon, delta = BUDGET
+
+    def tell(name: str, run: DPSGD | CrossSilo, data: object) -> None:
+        start = time.process_time()
+        trained = run(data, rng=SecureRandom()).model
+        with torch.no_grad():
+            accuracy = float((trained(x).argmax(1) == y).double().mean())
+        print(f"{name}: {100 * accuracy:.1f} %, {time.process_time() - start:.1f} CPU s", flush=True)
+
+    table = (np.concatenate([each.x for each in rows]), np.concatenate([each.y for each in rows]))
+    lots = Lots(n=sum(sizes), rate=RATE, steps=STEPS)
+    learning = Learning(learning_rate=LEARNING_RATE)
+    tell(
+        "one table",
+        DPSGD(model, CRITERION, lots=lots, privacy=Privacy(epsilon, delta), learning=learning),
+        table,
+    )
+    places = [(Central(), 1), (Shared(bits=32, least=3), 1), (OnClient(), 1), (OnClient(), 5)]
+    for noise, steps in places:
+        run = CrossSilo(model, CRITERION, silos=Silos(sizes, RATE, STEPS // steps),
+                        local=LocalSteps(steps, LEARNING_RATE),
+                        privacy=RowPrivacy(noise, epsilon=epsilon, delta=delta))  # fmt: skip
+        tell(f"silos, {type(noise).__name__}, {steps} local steps", run, rows)
+
+
 def main() -> None:
     torch.set_num_threads(1)
     lines = Lines()
@@ -267,4 +341,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if "--silos" in sys.argv:
+        silos(Path(sys.argv[sys.argv.index("--silos") + 1]))
+    else:
+        main()

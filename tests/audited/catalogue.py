@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 
 import deniable
-from deniable.federated import FedAvg, Federation, OnClient, Shared
+from deniable.federated import CrossSilo, FedAvg, Federation, OnClient, Shared, SiloPart
 from deniable.guarantee import Budget
 from deniable.learn.by_group_private import ByGroup
 from deniable.learn.by_group_public import GroupMeasures
@@ -583,6 +583,7 @@ ELSEWHERE: dict[type, str] = {
     **{type(kind): "tests/learn/pate/test_aggregate.py" for kind, _ in VOTES},
     Plan: "tests/audit/test_endpoint.py",
     FedAvg: "tests/federated/test_audited.py",
+    CrossSilo: "tests/federated/silos/test_audited.py",
     IntegerNoise: "tests/audit/test_shipped.py",  # as the noise of Laplace and Gaussian
 }
 """Classes that other tests attack, beside broken twins. (`DPSGD` here as a whole run;
@@ -592,7 +593,8 @@ COMPOSED: dict[type, tuple[type, ...]] = {
     PcaNetwork: (PrivatePCA, DPSGD),
     Distributed: (DPSGD,),
     TrainingSteps: (DPSGD,),
-    Federation: (FedAvg,),
+    Federation: (FedAvg, CrossSilo),
+    SiloPart: (CrossSilo,),
     Walking: (DPSGD,),
     ScaledRegression: (PrivateStandardizer, GradientPerturbation),
     Blocks: (Plan,),

@@ -1,4 +1,4 @@
-"""`deniable local`: try a local protocol on made-up users, or have one chosen."""
+"""`deniable local`: report privately, collect reports, try a protocol, or have one chosen."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import typer
 
 from deniable.cli import show
 from deniable.cli.door import door
+from deniable.cli.local_reports import collect_reports, report
 from deniable.cli.options import Json
 from deniable.local.oracles.choose import best, candidates
 from deniable.local.simulate import PROTOCOLS, Simulation, protocol
@@ -15,6 +16,8 @@ from deniable.local.simulate import simulate as run
 from deniable.randomness import SecureRandom
 
 app = typer.Typer(help="Reports that are private before they leave the phone.", no_args_is_help=True)
+app.command("report")(report)
+app.command("collect")(collect_reports)
 
 Epsilon = Annotated[float, typer.Option("--epsilon", help="What one report may reveal.")]
 Items = Annotated[int, typer.Option("--items", help="Items in the domain.")]

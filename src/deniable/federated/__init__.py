@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from deniable.federated.noise.weights import Capped, Uniform
     from deniable.federated.rounds import Federated, RoundHistory
     from deniable.federated.settings import ClientPrivacy, Cohorts, RoundExecution
+    from deniable.federated.silos.cross_silo import CrossSilo
+    from deniable.federated.silos.settings import LocalSteps, RowPrivacy, SiloRows, Silos
+    from deniable.federated.silos.silo import Silo, SiloPart
     from deniable.federated.simulation import Simulated, simulate
     from deniable.federated.train.recipe import LocalRecipe
 
@@ -49,6 +52,9 @@ _HOMES = {
     "noise.weights": "Capped Uniform",
     "rounds": "Federated RoundHistory",
     "settings": "ClientPrivacy Cohorts RoundExecution",
+    "silos.cross_silo": "CrossSilo",
+    "silos.settings": "LocalSteps RowPrivacy SiloRows Silos",
+    "silos.silo": "Silo SiloPart",
     "simulation": "Simulated simulate",
     "train.recipe": "LocalRecipe",
 }
@@ -61,6 +67,7 @@ __all__ = [
     "Clients",
     "Cohorts",
     "Correlated",
+    "CrossSilo",
     "Deployment",
     "Device",
     "FedAvg",
@@ -69,12 +76,18 @@ __all__ = [
     "FlowerTransport",
     "InProcess",
     "LocalRecipe",
+    "LocalSteps",
     "OnClient",
     "Relay",
     "Round",
     "RoundExecution",
     "RoundHistory",
+    "RowPrivacy",
     "Shared",
+    "Silo",
+    "SiloPart",
+    "SiloRows",
+    "Silos",
     "Simulated",
     "Transport",
     "Uniform",

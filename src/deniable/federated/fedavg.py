@@ -224,6 +224,12 @@ class FedAvg:
             return UpdateShape(numbers, 1.0, cohort, self.rounds)
         return UpdateShape(numbers + 1, math.hypot(1.0, self.count_scale(multiplier)), cohort, self.rounds)
 
+    @property
+    def sum_length(self) -> int:
+        """Integers in a vector of a secure sum."""
+        assert isinstance(self.noise, Shared)
+        return self.noise.encoding(self.multiplier, self.shape).length
+
     def count_scale(self, multiplier: float) -> float:
         """What a client's ±1 for its norm's being within the clip weighs beside an update of norm 1.
 

@@ -61,7 +61,10 @@ class ClientPrivacy:
             )
         object.__setattr__(self, "unit", _default_unit(self.unit, self.noise))
         if checks.unit(self.unit).kind is not UnitKind.CLIENT:
-            raise InvalidParameter(f"Expected a unit of one client, got {self.unit}. Nothing was charged.")
+            raise InvalidParameter(
+                f"Expected a unit of one client, got {self.unit}. To protect a row or a patient inside "
+                "silos, use CrossSilo(…). Nothing was charged."
+            )
 
 
 def _default_unit(unit: Unit | None, noise: AnyPlacement) -> Unit:

@@ -14,19 +14,19 @@ from torch import nn
 from deniable.errors import InvalidParameter, InvalidQuery, ProtocolError
 from deniable.federated.devices.device import rotation_seed
 from deniable.federated.devices.messages import DeviceTask, Message, write_task
+from deniable.federated.devices.received import AnyRun, received_of
 from deniable.federated.devices.transport import Transport
-from deniable.federated.fedavg import FedAvg
 from deniable.federated.noise.encode import Floats
-from deniable.federated.noise.placement import Central, Shared, longest_message, on_grid
+from deniable.federated.noise.placement import Shared
 from deniable.federated.noise.trust import adversary_of
 from deniable.federated.rounds import unframe_sum
 from deniable.federated.secure_sum import Adversary, Agreement, SumServer
 from deniable.federated.secure_sum.server import read_signed
+from deniable.federated.silos.cross_silo import CrossSilo
 from deniable.federated.simulation import move
 from deniable.federated.train import parameters_of
 from deniable.federated.train.recipe import flat
-from deniable.learn.sgd.noise import GradientGrid
-from deniable.loss import Loss
+from deniable.loss import Loss, Number
 from deniable.mechanism import Random
 from deniable.process import Conversing
 from deniable.units import Unit
@@ -46,7 +46,7 @@ class Round:
 class Federation:
     """The rounds of a run over a transport: an `Interactive` whose loss is that of the whole run."""
 
-    run: FedAvg
+    run: AnyRun
     agreement: Agreement | None = None
     opened: list[Coordinator] = field(default_factory=list, compare=False, repr=False)
     """The coordinator that was opened, for who drives it."""
@@ -72,7 +72,8 @@ class Coordinator(Conversing):
         self._transport, self._rng = transport, rng
         self.model = copy.deepcopy(federation.run.model)
         self._optimizer = federation.run.new_optimizer(self.model)
-        self._bound = federation.run.start_clip
+        self._received = received_of(federation.run)
+        self._bound = 1.0 if isinstance(federation.run, CrossSilo) else federation.run.start_clip
         self._last_round = 0
 
     @property
@@ -130,41 +131,30 @@ class Coordinator(Conversing):
         self._last_round = question
         total = self._total(question)
         if total is not None:
-            update, self._bound = unframe_sum(self._run, total, self._bound)
-            move(self._optimizer, self.model, torch.from_numpy(update / self._run.denominator))
+            move(self._optimizer, self.model, torch.from_numpy(self._unframe(total) / self._run.denominator))
         return Round(question, copy.deepcopy(self.model), total is not None)
+
+    def _unframe(self, total: Floats) -> Floats:
+        """The sum of updates; with an adaptive clip its last coordinate moves the bound of the next round."""
+        if isinstance(self._run, CrossSilo):
+            return total
+        update, self._bound = unframe_sum(self._run, total, self._bound)
+        return update
 
     def _total(self, turn: int) -> Floats | None:
         content = write_task(flat(parameters_of(self.model)), self._bound)
         devices = sorted(self._transport.devices())
-        draws = self._rng.poisson_sample(len(devices), self._run.cohorts.rate)
+        draws = self._rng.poisson_sample(len(devices), _rate(self._run))
         cohort = [devices[int(place)] for place in draws]
         if isinstance(self._run.noise, Shared):
             return self._secure_total(turn, cohort, content)
         replies = self._exchange(DeviceTask.UPDATE, turn, dict.fromkeys(cohort, content))
-        return self._plain_total(replies)
+        return self._received.add_up(replies, self._rng)
 
     def _exchange(self, step: DeviceTask, turn: int, contents: Mapping[int, bytes]) -> dict[int, bytes]:
         messages = {device: Message(step, turn, content).to_bytes() for device, content in contents.items()}
         replies = self._transport.exchange(messages)
         return {device: reply for device, reply in replies.items() if device in messages}
-
-    def _plain_total(self, replies: Mapping[int, bytes]) -> Floats:
-        """Updates of another length are left out: a device that lies about shapes counts as silent."""
-        grid = GradientGrid(self._run.shape.clip, self._run.shape.dimension)
-        units = np.zeros(self._run.shape.dimension, np.int64)
-        if isinstance(self._run.noise, Central):
-            for reply in replies.values():
-                if len(reply) == 4 * len(units):
-                    units += on_grid(np.frombuffer(reply, "<f4").astype(np.float64), grid)
-            return grid.noisy(torch.from_numpy(units), self._run.multiplier, self._rng).numpy()
-        longest = longest_message(grid, self._run.multiplier)
-        for reply in replies.values():
-            if len(reply) == 8 * len(units):
-                message = np.frombuffer(reply, "<i8").astype(np.int64)
-                if float(np.linalg.norm(message.astype(np.float64))) <= longest:
-                    units += message
-        return units * float(grid.step)
 
     def _secure_total(self, turn: int, cohort: list[int], content: bytes) -> Floats | None:
         """The sum over survivors; None where too few answered for the sum to be opened."""
@@ -180,6 +170,9 @@ class Coordinator(Conversing):
             total = read_signed(server.finish(self._exchange(DeviceTask.UNMASK, turn, signatures)))
         except ProtocolError:
             return None
-        seed = rotation_seed(self._agreement, turn)
-        encoding = self._run.noise.encoding(self._run.multiplier, self._run.shape, seed)
-        return encoding.decode(total.astype(np.int64))
+        return self._received.open_sum(total.astype(np.int64), rotation_seed(self._agreement, turn))
+
+
+def _rate(run: AnyRun) -> Number:
+    """The share of clients that is drawn; of silos all take part, and draw rows."""
+    return 1 if isinstance(run, CrossSilo) else run.cohorts.rate

@@ -16,13 +16,13 @@ from torch import nn
 from deniable.errors import InvalidParameter, InvalidQuery, LedgerError
 from deniable.federated.devices.coordinator import Coordinator, Federation, Round
 from deniable.federated.devices.device import check_terms
+from deniable.federated.devices.received import AnyRun
 from deniable.federated.devices.transport import Transport
-from deniable.federated.fedavg import FedAvg
 from deniable.federated.noise.placement import Correlated, Shared
 from deniable.federated.secure_sum import Agreement, Quorum
 from deniable.federated.secure_sum.agreement import SESSION_BYTES
 from deniable.learn.sgd.training.checkpoint import Checkpoint
-from deniable.learn.sgd.training.saved import check_state, find_charge, run_or_discard
+from deniable.learn.sgd.training.saved import check_state, find_charge, run_or_discard, terms_of
 from deniable.ledger import Account, Session
 from deniable.mechanism import Release
 from deniable.randomness import SecureRandom
@@ -31,7 +31,7 @@ WORDS = "federated run"
 
 
 def agreed(
-    run: FedAvg,
+    run: AnyRun,
     roster: Mapping[int, bytes],
     *,
     threshold: int | None = None,
@@ -56,7 +56,7 @@ def agreed(
         # A drawn cohort seldom passes its mean by three deviations; one beyond `most` is refused anyway.
         largest = min(len(roster), noise.most, mean + 3 * math.sqrt(mean * (1 - run.drawing_rate)))
         threshold = Quorum.of(math.floor(largest), noise.colluders).threshold
-    length = noise.encoding(run.multiplier, run.shape).length
+    length = run.sum_length
     session = secrets.token_bytes(SESSION_BYTES)
     agreement = Agreement(
         session,
@@ -81,7 +81,7 @@ class Deployment:
     """
 
     def __init__(
-        self, run: FedAvg, account: Account, coordinator: Coordinator, session: Session[Round] | None
+        self, run: AnyRun, account: Account, coordinator: Coordinator, session: Session[Round] | None
     ) -> None:
         self.run = run
         self._account, self._coordinator, self._session = account, coordinator, session
@@ -119,7 +119,7 @@ class Deployment:
         that was given back, and what others have begun stays charged.
         """
         if self._session is not None:
-            self._coordinator.spend(self._last_begun())
+            self._coordinator.spend(end_rounds(self._account, self.entry, self.run.rounds))
             self._session.close()
         self.leave()
 
@@ -129,20 +129,6 @@ class Deployment:
         if self.folder is not None:
             self.folder.close()
         self.folder = None
-
-    def _last_begun(self) -> int:
-        """How many rounds were begun, after which none is."""
-        while True:
-            begun = self.taken
-            if begun >= self.run.rounds:
-                return begun
-            try:
-                self._account.begin(self.entry, begun, self.run.rounds)
-            except LedgerError:
-                if self.taken == begun:  # closed or frozen: nobody begins anything
-                    return begun
-            else:
-                return begun
 
     def __enter__(self) -> Self:
         return self
@@ -158,7 +144,7 @@ class Deployment:
 
 
 def deploy(
-    run: FedAvg,
+    run: AnyRun,
     transport: Transport,
     account: Account,
     *,
@@ -172,7 +158,7 @@ def deploy(
     _check_placement(run, agreement)
     if checkpoint is None:
         return _open_run(run, transport, account, agreement, WORDS)
-    folder = Checkpoint.create(checkpoint, loss=run.loss.to_json())
+    folder = Checkpoint.create(checkpoint, loss=run.loss.to_json(), terms=terms_of(run))
     try:
         words = f"{WORDS}, run {folder.name}"
         deployment = run_or_discard(
@@ -186,7 +172,7 @@ def deploy(
 
 
 def resume(
-    run: FedAvg,
+    run: AnyRun,
     transport: Transport,
     account: Account,
     *,
@@ -219,8 +205,23 @@ def resume(
     return deployment
 
 
+def end_rounds(account: Account, entry: str, rounds: int) -> int:
+    """How many rounds were begun, after which none is, whoever holds the run."""
+    while True:
+        begun = account.begun(entry)
+        if begun >= rounds:
+            return begun
+        try:
+            account.begin(entry, begun, rounds)
+        except LedgerError:
+            if account.begun(entry) == begun:  # closed or frozen: nobody begins anything
+                return begun
+        else:
+            return begun
+
+
 def _open_run(
-    run: FedAvg, transport: Transport, account: Account, agreement: Agreement | None, words: str
+    run: AnyRun, transport: Transport, account: Account, agreement: Agreement | None, words: str
 ) -> Deployment:
     coordinators: list[Coordinator] = []
     federation = Federation(run, agreement, coordinators)
@@ -228,7 +229,7 @@ def _open_run(
     return Deployment(run, account, coordinators[0], session)
 
 
-def _check_placement(run: FedAvg, agreement: Agreement | None) -> None:
+def _check_placement(run: AnyRun, agreement: Agreement | None) -> None:
     if isinstance(run.noise, Correlated):
         raise InvalidParameter(
             "Expected noise=Central(…), OnClient(…) or Shared(…) over a transport: devices that take turns "

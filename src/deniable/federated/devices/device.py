@@ -18,6 +18,7 @@ from deniable.federated.fedavg import FedAvg
 from deniable.federated.noise.placement import OnClient, Shared
 from deniable.federated.rounds import frame_update
 from deniable.federated.secure_sum import Agreement, SumClient
+from deniable.federated.silos.cross_silo import CrossSilo
 from deniable.federated.train import Pupil, local_training
 from deniable.process import Home, Original
 from deniable.randomness import SecureRandom
@@ -83,17 +84,7 @@ class Device(Original):
     def _answer(self, message: Message) -> bytes:
         if message.step in (DeviceTask.UPDATE, DeviceTask.ADVERTISE):
             return self._begin(message)
-        part = self._sum
-        if part is None or part.turn != message.turn:
-            raise ProtocolError(f"Device {self.client} takes no part in round {message.turn}.")
-        match message.step:
-            case DeviceTask.SHARE:
-                return part.share(message.content)
-            case DeviceTask.MASK:
-                return part.mask(message.content, self._vector)
-            case DeviceTask.SIGN:
-                return part.sign(message.content)
-        return part.unmask(message.content)
+        return continue_sum(self._sum, message, self._vector, f"Device {self.client}")
 
     def _begin(self, message: Message) -> bytes:
         asked_at = self._clock.read_time()
@@ -188,14 +179,28 @@ def _join(words: list[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
 
 
-def check_terms(run: FedAvg, agreement: Agreement) -> None:
+def continue_sum(part: SumClient | None, message: Message, vector: Sent | None, name: str) -> bytes:
+    """What comes after the first message of a secure sum's round, for a device or a silo."""
+    if part is None or part.turn != message.turn:
+        raise ProtocolError(f"{name} takes no part in round {message.turn}.")
+    match message.step:
+        case DeviceTask.SHARE:
+            return part.share(message.content)
+        case DeviceTask.MASK:
+            return part.mask(message.content, vector)
+        case DeviceTask.SIGN:
+            return part.sign(message.content)
+    return part.unmask(message.content)
+
+
+def check_terms(run: FedAvg | CrossSilo, agreement: Agreement) -> None:
     """Shares of noise are made for `least` survivors: an agreement that opens sums of
     fewer would leave too little of it. A run that says that the server may lie is not kept by one that
     trusts it."""
     noise = run.noise
     if not isinstance(noise, Shared):
         raise InvalidParameter("Expected an agreement with noise=Shared(…) only: others send no secure sums.")
-    length = noise.encoding(run.multiplier, run.shape).length
+    length = run.sum_length
     terms = (noise.least, noise.colluders, noise.bits, length)
     if (agreement.least, agreement.colluders, agreement.bits, agreement.length) != terms:
         raise InvalidParameter(

@@ -1,0 +1,101 @@
+"""A device's memory in a file: its memo, the period it was drawn for, and what it has spent for good.
+
+The file is written and on the disk before a report of a new period is made, under a lock. So a device that is
+killed, or started twice at once, never draws two memos for one period and never spends beyond its limit.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deniable.errors import InvalidParameter
+from deniable.guarantee import Budget
+from deniable.local.longitudinal import ReportingDevice
+from deniable.local.protocol import Client
+from deniable.loss import exact
+from deniable.mechanism import Random
+
+FORM = 1
+
+
+def fingerprint(client: Client[Any], domain: Sequence[str]) -> str:
+    """What must stay the same for a memo to keep its meaning: the protocol and the list of values."""
+    return hashlib.sha256(client.digest + json.dumps(list(domain)).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class DeviceFile:
+    """The file of one device that reports under one protocol, up to a limit for its whole life."""
+
+    path: Path
+    client: Client[Any]
+    domain: tuple[str, ...]
+    limit: Budget
+
+    def report(self, value: Any, period: str, *, rng: Random) -> bytes:
+        """A report of this period. In a new period the memo is drawn anew from `value`, which costs
+        `memo_epsilon`; within a period the memo is replayed, whatever `value` is by now."""
+        with self._lock_file():
+            device, last = self._read()
+            if period != last:
+                device = device.begin(value, rng=rng)
+                self._write(device, period)
+            return device.report(rng=rng)
+
+    @contextmanager
+    def _lock_file(self) -> Iterator[None]:
+        with self.path.with_name(self.path.name + ".lock").open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def _read(self) -> tuple[ReportingDevice, str | None]:
+        if not self.path.exists():
+            return ReportingDevice(self.client, self.limit), None
+        try:
+            content = json.loads(self.path.read_text(encoding="utf-8"))
+            form, terms, limit = content["form"], content["terms"], content["limit"]
+            periods, memo = int(content["periods"]), bytes.fromhex(content["memo"])
+            period = str(content["period"])
+        except (ValueError, KeyError, TypeError):
+            raise InvalidParameter(
+                f"{self.path} cannot be read as the memory of a device. Nothing was reported. Without it the "
+                "device does not know what it has spent: put back the file, or stop reporting."
+            ) from None
+        is_same = form == FORM and terms == fingerprint(self.client, self.domain)
+        if not is_same or limit != str(exact(self.limit.epsilon)) or periods < 1:
+            raise InvalidParameter(
+                f"{self.path} belongs to another protocol, list of values, ε or limit. Nothing was reported. "
+                "Use the options with which the device began."
+            )
+        return ReportingDevice(self.client, self.limit, periods, memo), period
+
+    def _write(self, device: ReportingDevice, period: str) -> None:
+        """On the disk when this returns. The memo tells about the value: only its owner may read it."""
+        assert device.memo is not None
+        content = {
+            "form": FORM,
+            "terms": fingerprint(self.client, self.domain),
+            "limit": str(exact(self.limit.epsilon)),
+            "periods": device.periods,
+            "period": period,
+            "memo": device.memo.hex(),
+        }
+        beside = self.path.with_name(self.path.name + ".new")
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(json.dumps(content))
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(self.path)
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

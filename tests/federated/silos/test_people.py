@@ -1,0 +1,91 @@
+"""Of a patient no more silos count than declared, whoever else is there; and a run over silos in one process."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+
+from deniable import Budget, Ledger
+from deniable.errors import DataError
+from deniable.federated import Central, CrossSilo, OnClient, Shared, SiloRows
+from deniable.federated.silos.people import keep_declared_silos
+from deniable.federated.silos.rounds import SiloRounds
+from deniable.randomness import SeededRandom
+from tests.federated.silos.worlds import PATIENT, Held, run_of, silo
+
+OWN: Held = [(9.0, "own"), (9.0, "own")]
+OTHERS: Held = [(-9.0, "a"), (9.0, "b")]
+
+
+def ids(silos: list[SiloRows]) -> list[list[object]]:
+    return [list(each.ids) for each in silos]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_no_more_silos_of_a_patient_count_than_declared(most: int) -> None:
+    for places in itertools.product((False, True), repeat=4):
+        silos = [silo([*OTHERS, *(OWN if place else ())]) for place in places]
+        counted = ids(keep_declared_silos(silos, most))
+        assert sum("own" in names for names in counted) == min(sum(places), most)
+        # Who else counts does not depend on her.
+        without = ids(keep_declared_silos([silo(OTHERS)] * 4, most))
+        assert [[name for name in names if name in ("a", "b")] for names in counted] == [
+            [name for name in names if name in ("a", "b")] for names in without
+        ]
+
+
+def test_names_that_cannot_be_compared_are_nobodys() -> None:
+    rows = SiloRows([[1.0]] * 4, [1.0] * 4, [["a"], None, math.nan, "a"])
+    (counted,) = keep_declared_silos([rows], 1)
+    assert counted.ids[0] is None
+    assert counted.ids[3] == "a"
+
+
+def test_a_patient_of_two_silos_moves_a_run_by_one_clip_where_one_is_declared() -> None:
+    moves = []
+    for most in (1, 2):
+        run = run_of(Central(1e-6), rate=1, unit=PATIENT, most=most)
+        rounds = SiloRounds(run, [silo(OWN), silo(OWN)], SeededRandom(1))
+        rounds.step()
+        moves.append(float(rounds.model.get_parameter("weight").item()) * run.denominator)
+    assert moves == [pytest.approx(1, rel=1e-2), pytest.approx(2, rel=1e-2)]
+
+
+@pytest.mark.parametrize("sizes", [(2, 2), (40, 2), (1, 1000)])
+def test_sizes_are_those_declared(sizes: tuple[int, ...]) -> None:
+    """A silo's true number of rows bears on nothing but its own sum."""
+    for number in (1, 5, 30):
+        run = run_of(Central(1e-6), rate=1, sizes=sizes)
+        rounds = SiloRounds(run, [silo([(9.0, "x")] * number), silo([])], SeededRandom(1))
+        rounds.step()
+        weight = float(rounds.model.get_parameter("weight").item())
+        assert weight == pytest.approx(number / sum(sizes), rel=1e-2)
+
+
+def test_moves_are_weighted_by_declared_sizes() -> None:
+    run = run_of(OnClient(1e-6), rate=1, steps=3, sizes=(30, 10))
+    rounds = SiloRounds(run, [silo([(9.0, "x")] * 5), silo([])], SeededRandom(1))
+    rounds.step()
+    weight = float(rounds.model.get_parameter("weight").item())
+    assert weight == pytest.approx(3 * 5 / 30 * (30 / 40), rel=1e-2)
+
+
+def test_places_agree_where_there_is_hardly_any_noise() -> None:
+    weights = []
+    for noise in (Central(0.02), OnClient(0.02), Shared(0.02, bits=32, least=2)):
+        run = run_of(noise, rate=1, rounds=3)
+        account = Ledger.open("sqlite://").create("study", run.unit, limit=Budget(10**6, 0.1))
+        data = [silo([(0.5, "x"), (-0.25, "y")]), silo([(0.75, "z")])]
+        weights.append(float(account.run(run, data).value.model.get_parameter("weight").item()))
+    assert weights == [pytest.approx(0.75, abs=0.15)] * 3  # noise of .02·√6 over 4: ten deviations and more
+
+
+@pytest.mark.parametrize("data", [3, [], [silo(OWN)], [silo(OWN), 3], [SiloRows([[1.0]], [1.0])] * 2])
+def test_data_of_another_kind_is_refused_before_the_charge(data: object) -> None:
+    run: CrossSilo = run_of(Central(1.0), unit=PATIENT)
+    account = Ledger.open("sqlite://").create("study", run.unit, limit=Budget(10, 0.1))
+    with pytest.raises(DataError, match="Nothing was charged"):
+        account.run(run, data)
+    assert account.spent().epsilon == 0
