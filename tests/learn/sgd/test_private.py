@@ -285,7 +285,7 @@ def test_modes_that_change_in_the_loop_are_tried_first(account: Account) -> None
         training.step()
         assert {found.run.__name__ for found in training._trainer._clipper.ways.values()} <= {
             "chained",
-            "closed",
+            "mapped",
         }
 
 

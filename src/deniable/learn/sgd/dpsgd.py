@@ -30,13 +30,12 @@ from deniable.learn.sgd.outcome import Trained
 from deniable.learn.sgd.sampling.fixed_lots import FixedLots
 from deniable.learn.sgd.sampling.lots import LotPlan, Lots
 from deniable.learn.sgd.schedules import Schedule
-from deniable.learn.sgd.settings import Execution, Learning, OptimizerFactory, Privacy, check_kind
+from deniable.learn.sgd.settings import TRIED, Execution, Learning, OptimizerFactory, Privacy, check_kind
 from deniable.learn.sgd.training import progress
 from deniable.learn.sgd.training.trainer import Trainer
 from deniable.loss import Composed, Loss, Number
 from deniable.mechanism import Random
 from deniable.units import Unit
-
 
 @partial(with_equivalents, values=(Lots, Privacy, Learning, Execution))
 @dataclass(frozen=True)
@@ -114,6 +113,7 @@ class DPSGD:
         delta: Number | None = None,
         noise_multiplier: Number | None = None,
         unit: Unit = checks.ROW,
+        rows: str = TRIED,
         progress: bool = True,
         example: Any = None,
     ) -> DPSGD:
@@ -128,7 +128,7 @@ class DPSGD:
             model,
             criterion,
             lots=Lots(n, lot, rate, epochs, steps),
-            privacy=Privacy(epsilon, delta, noise_multiplier, clip=clip, unit=unit),
+            privacy=Privacy(epsilon, delta, noise_multiplier, clip=clip, unit=unit, rows=rows),
             learning=Learning(learning_rate, optimizer),
             how=Execution(progress=progress),
             example=example,
@@ -245,6 +245,17 @@ class DPSGD:
         if self.how.device is not None:
             return torch.empty(0, device=self.how.device).device
         return next(p.device for p in self.model.parameters() if p.requires_grad)
+
+    @property
+    def rows_apart(self) -> str:
+        """How it is known that no row bears on another one's gradient: "proved (layers)", "proved (vmap)", "proved
+        (alone)" or "tried"; nothing before `check`."""
+        return str(self.checked.apart(self)) if self.checked.ways else ""
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """Sentences for a certificate."""
+        return (f"Rows apart: {self.rows_apart}.",) if self.rows_apart else ()
 
     def clipper(
         self, model: nn.Module, ways: Mapping[Shape, Found] | None = None, lot: float | None = None

@@ -23,6 +23,7 @@ from torch.optim import Optimizer
 from deniable.errors import InvalidParameter, InvalidQuery
 from deniable.learn.clip import structure
 from deniable.learn.clip.batch import Batch, shape_of
+from deniable.learn.clip.passes import Apart
 from deniable.learn.clip.per_example import refuse_rounding
 from deniable.learn.clip.rounding import summing
 from deniable.learn.sgd.clipping import ALL, Adaptive
@@ -366,7 +367,9 @@ class Trainer:
             return
         self.next_trial = next_trial(self.taken, self.rng)
         like = probes[self.rng.uniform_integers(len(probes))]
-        self._clipper.again(like, lot=self._lot, seed=self.rng.uniform_integers(1 << 31))
+        seed = self.rng.uniform_integers(1 << 31)
+        if self._clipper.apart(like) is Apart.TRIED:  # what is proved of any weights needs no further trial
+            self._clipper.again(like, lot=self._lot, seed=seed)
         if self._clipper.rehearse(like, lot=1, clip=dict(self.bounds)).raised:
             raise InvalidQuery(
                 f"At step {self.taken:,} the model fails on made-up rows, one at a time too, so no row of "
