@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, partial
@@ -36,6 +37,9 @@ from deniable.learn.sgd.training.trainer import Trainer
 from deniable.loss import Composed, Loss, Number
 from deniable.mechanism import Random
 from deniable.units import Unit
+
+LOG = logging.getLogger(__name__)
+
 
 @partial(with_equivalents, values=(Lots, Privacy, Learning, Execution))
 @dataclass(frozen=True)
@@ -313,6 +317,9 @@ class DPSGD:
         trainer = Trainer.with_copy(self, rng)
         with progress.bar(self) as watch:
             for _ in range(self.plan.steps):
+                if (reason := trainer.reason_to_stop()) is not None:
+                    LOG.warning("The run was stopped after step %d: %s", trainer.taken, reason)
+                    break
                 trainer.walk(drawn_from)
                 watch(trainer)
         return trainer.result()
