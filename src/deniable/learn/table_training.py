@@ -253,7 +253,9 @@ class TableTraining:
     def save(self, release: Release[Any], account: Account, folder: Path, delta: float) -> Certificate:
         """Model, description and certificate in their folder."""
         head = account.certificate(release, delta=delta).head
-        certificate = accounting.certify(self.mechanism.loss, self.mechanism.unit, delta, head=head)
+        certificate = accounting.certify(
+            self.mechanism.loss, self.mechanism.unit, delta, assumptions=release.assumptions, head=head
+        )
         table, model = self.build_model(release.value)
         table.save(model, folder)
         (folder / "certificate.json").write_text(certificate.to_json(), encoding="utf-8")

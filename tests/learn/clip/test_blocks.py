@@ -14,20 +14,16 @@ from tests.learn.clip import models
 LOSS = nn.CrossEntropyLoss()
 
 
-class Watched(nn.Module):
-    """A model that tells how many rows it was given."""
+class Watched(PerExample):
+    """It notes how many rows go through the model at once, which a model under vmap does not see."""
 
-    def __init__(self, inner: nn.Module) -> None:
-        super().__init__()
-        self.inner = inner
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.sizes: list[int] = []
 
-    def forward(self, x: Tensor) -> Tensor:
-        SIZES.append(len(x))
-        return self.inner(x)
-
-
-SIZES: list[int] = []
-"""Not an attribute of the model, which would be put back after a pass."""
+    def _run_and_forget(self, run: Any, batch: Batch) -> Any:
+        self.sizes.append(batch.examples)
+        return super()._run_and_forget(run, batch)
 
 
 def rows(count: int) -> tuple[Tensor, Tensor]:
@@ -35,21 +31,19 @@ def rows(count: int) -> tuple[Tensor, Tensor]:
     return torch.randn(count, 5, generator=source), torch.randint(0, 3, (count,), generator=source)
 
 
-def in_blocks(model: nn.Module, lot: float, **options: Any) -> PerExample:
+def in_blocks(model: nn.Module, lot: float, **options: Any) -> Watched:
     """As a run has it: the ways were found beforehand."""
     clipper = PerExample(model, LOSS, **options)
     clipper.check(*rows(2))
-    return PerExample(model, LOSS, ways=clipper.ways, lot=lot, **options)
+    return Watched(model, LOSS, ways=clipper.ways, lot=lot, **options)
 
 
 @pytest.mark.parametrize("examples", [1, 5, 36, 37, 41, 60, 61])
 def test_every_pass_has_one_of_two_sizes(examples: int) -> None:
     torch.manual_seed(0)
-    model = Watched(nn.Linear(5, 3))
-    clipper = in_blocks(model, lot=36)
-    SIZES.clear()
+    clipper = in_blocks(nn.Linear(5, 3), lot=36)
     clipped = clipper(*rows(examples), clip=1.0)
-    assert [36] + [12] * -(-max(0, examples - 36) // 12) == SIZES
+    assert [36] + [12] * -(-max(0, examples - 36) // 12) == clipper.sizes
     assert len(clipped.losses) == len(clipped.norms["all"]) == examples
 
 

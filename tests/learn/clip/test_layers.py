@@ -16,6 +16,7 @@ from deniable.learn.clip import PerExample, per_example
 from deniable.learn.clip.closed_forms import taps
 from tests.learn.clip import models
 from tests.learn.clip.naive import assert_exact, clipped, gradients
+from tests.learn.clip.test_blocks import Watched
 
 N = 9
 
@@ -193,7 +194,7 @@ def test_bare_parameters() -> None:
 
 def test_what_no_closed_form_covers_falls_back() -> None:
     torch.manual_seed(0)
-    assert_exact(models.Odd(), *data(5), method="vmap (power is used outside")
+    assert_exact(models.Odd(), *data(5))  # no closed form of its own: copies for each example
     assert_exact(models.Branching(), *data(5), method="one by one")
 
 
@@ -221,11 +222,11 @@ class Penalised(nn.Module):
             return self.inner(x) * self.inner.weight.square().mean()
 
 
-def test_weights_made_from_parameters_fall_back() -> None:
+def test_weights_made_from_parameters_are_covered() -> None:
     torch.manual_seed(0)
     model = nn.Linear(5, 3)
     nn.utils.parametrize.register_parametrization(model, "weight", Doubled())
-    assert_exact(model, *data(5), method="vmap")
+    assert_exact(model, *data(5))
 
 
 @pytest.mark.parametrize("axis", [0, 1, None])
@@ -261,7 +262,7 @@ def test_rows_of_one_example_are_averaged_and_clipped_once(k: int) -> None:
         nn.Conv2d(2, 3, 3), nn.GroupNorm(1, 3), nn.Tanh(), nn.Flatten(), nn.Linear(48, 3)
     )
     assert_exact(convolution, *data(2, 6, 6, rows=6 * k), k=k)
-    assert_exact(models.Odd(), *data(5, rows=6 * k), method="vmap", k=k)
+    assert_exact(models.Odd(), *data(5, rows=6 * k), k=k)
     assert_exact(models.Branching(), *data(5, rows=6 * k), method="one by one", k=k)
 
 
@@ -297,20 +298,13 @@ def test_microbatches_change_nothing_but_rounding() -> None:
 
 def test_microbatches_are_alike_in_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """A short one at the end costs a whole pass."""
-    sizes = []
-
-    class Counted(nn.Linear):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            sizes.append(len(x))
-            return super().forward(x)
-
     monkeypatch.setattr(per_example, "HELD", 4 * 3)
     monkeypatch.setattr(per_example, "LEAST", 1)
-    clipper, (x, y) = PerExample(Counted(5, 3), nn.CrossEntropyLoss()), data(5)
+    clipper, (x, y) = Watched(nn.Linear(5, 3), nn.CrossEntropyLoss()), data(5)
     clipper.check(x, y)
-    sizes.clear()
+    clipper.sizes.clear()
     clipper(x, y, clip=0.5)
-    assert sizes == [3, 3, 3]
+    assert clipper.sizes == [3, 3, 3]
 
 
 @pytest.mark.parametrize("k", [1, 2])

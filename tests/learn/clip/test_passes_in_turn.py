@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 from deniable.errors import InvalidParameter
 from deniable.learn.clip import Batch, PerExample
 from deniable.learn.clip.closed_forms.tape import Saved, Uncovered
-from deniable.learn.clip.passes import Passed, Task, alone, chained, closed
+from deniable.learn.clip.passes import Passed, Task, alone, chained, closed, mapped
 from deniable.learn.clip.workspace import ALIGNED, Workspace
 from tests.learn.clip import naive
 
@@ -142,16 +142,20 @@ def _assert_all_used(model: nn.Module, run: Callable[..., object]) -> None:
                 assert random or torch.allclose(got.sums[name].double(), total, rtol=0, atol=1e-8), name
 
 
+UNMAPPED = ("CrossMapLRN2d",)
+"""Its backward pass is written in Python, in a form that functorch does not take."""
+
+
 @pytest.mark.sampled(12)
-@pytest.mark.parametrize("way", [chained, closed], ids=["in a chain", "in a model"])
+@pytest.mark.parametrize("way", [chained, mapped], ids=["in a chain", "in a model"])
 @pytest.mark.parametrize("name", _layers())
 def test_every_layer_of_torch_uses_all_rows_in_every_pass(name: str, way: Callable[..., object]) -> None:
     if way is chained:
         torch.manual_seed(1)
-        _assert_all_used(_chain(name), chained)
+        _assert_all_used(_chain(name), closed if name in UNMAPPED else chained)
     else:
         torch.manual_seed(2)
-        _assert_all_used(_Model(name), closed)
+        _assert_all_used(_Model(name), closed if name in UNMAPPED else mapped)
 
 
 # ----------------------------------------------------------------------------------------------- where a block raises
@@ -371,7 +375,7 @@ def test_lots_of_changing_sizes_move_nothing_that_somebody_holds(name: str, is_c
     clipper = PerExample(model, nn.CrossEntropyLoss(), microbatch=6)
     clipper.check(*_double(8), lot=8)
     is_inplace = name == "overwrites its input"  # a link of a chain may not
-    way = chained if is_chain and not is_inplace else closed
+    way = chained if is_chain and not is_inplace else mapped
     assert {each.run for each in clipper.ways.values()} == {alone if name in ONE_BY_ONE else way}
     kept.clear()
     given: list[tuple[Tensor, Tensor]] = []
@@ -391,11 +395,11 @@ def _double(rows: int) -> tuple[Tensor, Tensor]:
     return x.double(), y
 
 
-@pytest.mark.parametrize("way", [chained, closed])
+@pytest.mark.parametrize("way", [chained, mapped])
 def test_rows_that_were_made_in_inference_mode_are_used(way: Callable[..., object]) -> None:
     """Autograd saves no such tensor, so each of them would fail, alone too, for no fault of its own."""
     model = _gelu()
-    if way is closed:
+    if way is mapped:
         model[0].register_forward_hook(lambda module, inputs, output: output * 2)
     x, y = _lot()
     with torch.inference_mode():

@@ -161,8 +161,9 @@ def test_no_example_exceeds_the_clip(name: str) -> None:
         assert float(clipper(rows, y[i : i + 1], clip=0.01).vectors["all"].double().norm()) <= 0.01
 
 
-def test_positions_in_another_order_are_not_trusted() -> None:
-    """Transposed before it is flattened, a row of the matrix is no part of the example that it stands at."""
+def test_positions_in_another_order_are_those_of_their_examples() -> None:
+    """Transposed before it is flattened, a row of the matrix is no part of the example that it stands at; under vmap
+    there is no such matrix."""
 
     class Turned(Flattened):
         def forward(self, x: Tensor) -> Tensor:
@@ -171,7 +172,7 @@ def test_positions_in_another_order_are_not_trusted() -> None:
             return out
 
     torch.manual_seed(0)
-    assert_exact(Turned(), *pictures(), method="vmap")
+    assert_exact(Turned(), *pictures())
 
 
 def test_a_token_of_the_batch_is_not_spread() -> None:

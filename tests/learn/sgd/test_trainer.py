@@ -67,6 +67,8 @@ class AnyLength(nn.Module):
         self.seen = lambda rows: sizes.append(rows)
 
     def forward(self, x: Tensor) -> Tensor:
+        if bool((x > 1e30).all()):  # a branch that keeps it from vmap, where it would see one row
+            x = x / 2
         self.seen(len(x))
         answer: Tensor = self.out(x.mean(1, keepdim=True))
         return answer

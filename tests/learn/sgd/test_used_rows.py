@@ -154,6 +154,39 @@ def test_a_run_with_few_rows_says_why(
     assert "labels among the classes" not in caplog.text
 
 
+def _of_no_class() -> tuple[Tensor, Tensor]:
+    """Labels that are none of the classes: no row has a loss."""
+    return X, torch.full_like(Y, 99)
+
+
+def test_a_loop_without_usable_rows_stops_and_keeps_what_is_not_begun(own: Account) -> None:
+    model = _network(nn.GELU)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    private = make_private(_run(model), optimizer, _of_no_class(), account=own, rng=SeededRandom(1))
+    whole = own.spent().share
+    steps = (private.step() for _ in private.lots())
+    with pytest.raises(
+        InvalidQuery, match=r"stopped before step \d+, since hardly any row.*labels among the classes"
+    ):
+        list(steps)
+    assert 0 < private.taken < private.run.plan.steps
+    private.close()
+    assert own.status is Status.OPEN
+    assert own.spent().share < whole
+
+
+def test_a_run_without_usable_rows_stops_and_says_why(own: Account, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        trained = own.run(_run(_network(nn.GELU)), _of_no_class(), rng=SeededRandom(1)).value
+    assert 0 < trained.steps < _run(_network(nn.GELU)).plan.steps
+    assert "labels among the classes" in caplog.text
+
+
+def test_a_run_with_usable_rows_is_not_stopped(own: Account) -> None:
+    run = _run(_network(nn.GELU))
+    assert own.run(run, (X, Y)).value.steps == run.plan.steps
+
+
 def test_a_clipper_that_cannot_use_rows_is_refused_before_the_charge(
     own: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:

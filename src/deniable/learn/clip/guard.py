@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch._functorch.autograd_function import custom_function_call
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch.autograd.function import BackwardCFunction
@@ -27,11 +29,93 @@ HOOKS = frozenset(
         cast(Any, Tensor).grad_fn.__get__,  # nodes of the graph take hooks too
     }
 )
+TEXTS = frozenset({Tensor.__repr__, Tensor.__format__})
+"""A text shows the rows of all examples, also under vmap."""
+LIBRARIES = ("torch.", "transformers.", "deniable.learn.", "numpy.", "builtins")
+"""Code that is not looked through: none of it opens vmap for the rows of a model."""
 TRUSTED_PLACES = ("deniable.learn.clip.", "torch.nn.modules.")
 """Where functions with a backward pass of their own are known to keep rows apart."""
 OWN_BACKWARD = "the model has a backward pass of its own"
+SHOWS_ROWS = "the model's code writes the numbers of a tensor as text"
 HAS_HOOKS = "the model has hooks on gradients"
 FOREIGN = "the model calls an operator that is not PyTorch's"
+
+
+OPENS_VMAP = "the model's code opens what vmap keeps apart"
+OPENERS = frozenset(
+    {
+        "get_unwrapped", "_unwrap_batched", "_unwrap_for_grad", "_remove_batch_dim", "pop_dynamic_layer_stack",
+        "pop_dynamic_layer_stack_and_undo_to_depth", "temporarily_pop_interpreter_stack",
+        "temporarily_clear_interpreter_stack", "temporarily_restore_interpreter_stack",
+    }
+)  # fmt: skip
+"""Functions of `torch._C._functorch` and around it, by which code under vmap would see all rows."""
+
+
+def refuse_openers(model: nn.Module, criterion: object) -> None:
+    """Raise `Uncovered` if code of the model or of the criterion, or code that it names, names one of PyTorch's own
+    functions that take tensors under vmap apart. No call shows them."""
+    todo: list[Any] = [criterion]
+    for module in model.modules():
+        todo += [type(module), *vars(module).values()]
+    seen = set[int]()
+    while todo:
+        value = todo.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if _is_opener(value):
+            raise Uncovered(OPENS_VMAP)
+        todo += _named_by(value)
+
+
+def _is_opener(value: Any) -> bool:
+    code = getattr(value, "__code__", None)
+    names = code.co_names if isinstance(code, CodeType) and not _is_library(value) else ()
+    is_one = getattr(value, "__name__", "") in OPENERS and "functorch" in str(
+        getattr(value, "__module__", "")
+    )
+    return is_one or not OPENERS.isdisjoint(names)
+
+
+def _named_by(value: Any) -> list[Any]:
+    """What a function, a method or a class names: functions inside of it, in its module, in its closure."""
+    match value:
+        case FunctionType() if not _is_library(value):
+            cells = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
+            inner = [each for each in value.__code__.co_consts if isinstance(each, CodeType)]
+            functions = [FunctionType(code, value.__globals__, closure=_cells(code)) for code in inner]
+            names = (value.__globals__.get(name) for name in value.__code__.co_names)
+            return [*cells, *functions, *(each for each in names if callable(each))]
+        case MethodType() | staticmethod() | classmethod():
+            return [value.__func__]
+        case property():
+            return [value.fget]
+        case partial():
+            return [value.func, *value.args, *value.keywords.values()]
+        case type() if not _is_library(value):
+            return [
+                each for owner in value.__mro__ if not _is_library(owner) for each in vars(owner).values()
+            ]
+        case nn.Module():
+            return [type(value), *vars(value).values()]
+    return []
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
+
+
+def _cells(code: CodeType) -> tuple[CellType, ...]:
+    return tuple(CellType() for _ in code.co_freevars)
+
+
+def _is_library(value: Any) -> bool:
+    return str(getattr(value, "__module__", "")).startswith(LIBRARIES)
 
 
 def refuse_call(func: Callable[..., Any], args: tuple[Any, ...]) -> None:
@@ -39,6 +123,8 @@ def refuse_call(func: Callable[..., Any], args: tuple[Any, ...]) -> None:
     hands: a hook, an operator of a library, a `Function` that says itself what it does with many rows."""
     if func in HOOKS:
         raise Uncovered(HAS_HOOKS)
+    if func in TEXTS:
+        raise Uncovered(SHOWS_ROWS)
     if isinstance(func, OpOverload | OpOverloadPacket) and not str(func).startswith(("aten.", "prims.")):
         raise Uncovered(FOREIGN)
     if isinstance(func, HigherOrderOperator) and not _maps_by_rule(func, args):

@@ -24,6 +24,10 @@ class Objective(Protocol):
 
     def __call__(self, model: nn.Module, rows: Any) -> Tensor: ...
 
+    @property
+    def source(self) -> object:
+        """The function as it was given."""
+
     def targets(self, structure: Structure, parts: int) -> frozenset[int]:
         """Which parts of a row, by their number, are targets rather than inputs."""
 
@@ -45,6 +49,11 @@ class BatchLoss:
     def __call__(self, model: nn.Module, rows: Any) -> Tensor:
         return _check_losses(self.function(model, rows), length(rows))
 
+    @property
+    def source(self) -> object:
+        """The function as it was given."""
+        return self.function
+
     def targets(self, structure: Structure, parts: int) -> frozenset[int]:
         return frozenset()
 
@@ -62,6 +71,11 @@ class Paired:
     def __call__(self, model: nn.Module, rows: Any) -> Tensor:
         inputs, target = halves(rows)
         return self.criterion(call_model(model, inputs), target)
+
+    @property
+    def source(self) -> object:
+        """The criterion as it was given."""
+        return getattr(self.criterion, "source", self.criterion)
 
     def targets(self, structure: Structure, parts: int) -> frozenset[int]:
         return frozenset(take_apart(halves(structure.build(range(parts)))[1])[1])
@@ -124,6 +138,7 @@ def per_row(criterion: Criterion) -> Criterion:
             values = values.flatten(1).mean(1) if reduction == "mean" else values.flatten(1).sum(1)
         return _check_losses(values, length(target))
 
+    losses.source = criterion  # type: ignore[attr-defined]
     return losses
 
 

@@ -9,19 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
+from torch.nn.modules import module as torch_module
 
 from deniable.learn.clip.attributes import Attributes
 from deniable.learn.clip.batch import Batch
 from deniable.learn.clip.closed_forms import bare, chain, cover, held, order, owners, sequences, shared
+from deniable.learn.clip.closed_forms.known import KNOWN_LOSSES, is_loss_of_rows
+from deniable.learn.clip.closed_forms.mapped import Mapped, MappedTape, without_loops
 from deniable.learn.clip.closed_forms.tape import ParameterKey, Tape, Uncovered
 from deniable.learn.clip.closed_forms.terms import GradientRows, Term
-from deniable.learn.clip.guard import model_guard, refuse_own_backward, without_saved_hooks
-from deniable.learn.clip.objective import Objective, Paired
+from deniable.learn.clip.guard import (
+    HAS_HOOKS,
+    model_guard,
+    refuse_openers,
+    refuse_own_backward,
+    without_saved_hooks,
+)
+from deniable.learn.clip.objective import Criterion, Objective, Paired, call_model, halves
 from deniable.learn.clip.rounding import summing, widen
 from deniable.learn.clip.workspace import Workspace
 from deniable.learn.nests import map_parts
@@ -48,6 +58,14 @@ class Task:
     """Tables that were seen to be looked up for all examples at once (`Cover.is_for_all`)."""
     room: Workspace = field(default_factory=Workspace)
 
+    looked_at: list[bool] = field(default_factory=list)
+    """Whether the code was looked through (`refuse_openers`)."""
+
+    @property
+    def source(self) -> object:
+        """The criterion, or the function of model and batch, as it was given."""
+        return self.objective.source
+
     def losses(self, batch: Batch) -> Tensor:
         return self.objective(self.model, batch.rows)
 
@@ -64,21 +82,38 @@ Passed = tuple[dict[ParameterKey, Term], Tensor]
 Pass = Callable[[Task, Batch], Passed]
 
 
+class Apart(StrEnum):
+    """How it is known that no row bears on another one's gradient in a pass."""
+
+    LAYERS = "proved (layers)"
+    VMAP = "proved (vmap)"
+    ALONE = "proved (alone)"
+    TRIED = "tried"
+
+
 @torch.no_grad()
 def chained(task: Task, batch: Batch) -> Passed:
     """Gradients by closed forms, layer by layer. Raises `Uncovered` when the model is no chain of layers."""
     criterion, x, y = _pair(task, batch)
+    _look_through(task)
     tape = task.tape(batch)
     links = chain.links(task.model, tape)
     # Autograd sees the criterion alone; the layers go back by their own formulas, which is what saves the
     # graph.
     out = chain.forward(links, x).requires_grad_()
     with torch.enable_grad(), model_guard():
-        losses = criterion(out, y)
+        is_known = is_loss_of_rows(task.source, out, y)
+        losses = criterion(out, y) if is_known else _map_pair(criterion, batch, out, y)
     if losses.requires_grad:
         refuse_own_backward(losses)
         chain.backward(links, *torch.autograd.grad(losses, out, batch.shares(losses), allow_unused=True))
     return tape.terms(), batch.of_examples(losses.detach())
+
+
+def _map_pair(criterion: Criterion, batch: Batch, output: Tensor, target: Any) -> Tensor:
+    """A criterion of one's own, for each example by itself."""
+    values = vmap(criterion, randomness="different")(batch.split(output), map_parts(batch.split, target))
+    return values.flatten(0, 1)
 
 
 def _pair(task: Task, batch: Batch) -> tuple[Callable[[Any, Any], Tensor], Tensor, Any]:
@@ -93,6 +128,7 @@ def _pair(task: Task, batch: Batch) -> tuple[Callable[[Any, Any], Tensor], Tenso
 def closed(task: Task, batch: Batch) -> Passed:
     """Gradients by closed forms. Raises `Uncovered` when a parameter is used in a way that none of them
     covers."""
+    _look_through(task)
     tape = task.tape(batch)
     try:
         losses = _write_tape(task, batch, tape)
@@ -101,6 +137,63 @@ def closed(task: Task, batch: Batch) -> Passed:
         # Terms hold tensors of the graph, whose nodes hold the tape: a circle that no collector sees.
         tape.uses.clear()
         tape.saved.clear()
+
+
+def mapped(task: Task, batch: Batch) -> Passed:
+    """Gradients by closed forms, with the code between layers under vmap. Raises `Uncovered` where a gradient goes
+    another way, and whatever functorch raises where it cannot follow."""
+    _refuse_what_vmap_hides(task)
+    task.room.begin()
+    tape = MappedTape(task.parameters, batch.examples, batch.multiplicity, room=task.room)
+    mode = Mapped(tape)
+
+    def over(function: Callable[..., Any], rows: Any) -> Any:
+        """A function of one example's rows, for all of them; what it gives has the rows of all."""
+
+        def call(own: Any) -> Any:
+            with mode:
+                return function(task.model, own)
+
+        return map_parts(
+            lambda x: x.flatten(0, 1), vmap(call, randomness="different")(map_parts(batch.split, rows))
+        )
+
+    try:
+        with torch.enable_grad(), without_saved_hooks(), without_loops():
+            objective = task.objective
+            if isinstance(objective, Paired) and type(task.source) in KNOWN_LOSSES:
+                # A loss of PyTorch's needs no vmap, under which it is written out in slower parts.
+                inputs, target = halves(batch.rows)
+                output = over(call_model, inputs)
+                is_known = is_loss_of_rows(task.source, output, target)
+                criterion = objective.criterion
+                losses = (
+                    criterion(output, target) if is_known else _map_pair(criterion, batch, output, target)
+                )
+            else:
+                losses = over(objective, batch.rows)
+        _go_back(task, batch, mode.anchor, losses)
+        return tape.terms(), batch.of_examples(losses.detach())
+    finally:
+        tape.uses.clear()
+        tape.saved.clear()
+
+
+def _look_through(task: Task) -> None:
+    """Look through the code of model and criterion, once."""
+    if not task.looked_at:
+        refuse_openers(task.model, task.source)
+        task.looked_at.append(True)
+
+
+def _refuse_what_vmap_hides(task: Task) -> None:
+    """Hooks of modules on gradients are not called under vmap, and PyTorch has functions that open it."""
+    _look_through(task)
+    modules = task.model.modules()
+    if any(module._backward_hooks or module._backward_pre_hooks for module in modules) or any(
+        (torch_module._global_backward_hooks, torch_module._global_backward_pre_hooks)
+    ):
+        raise Uncovered(HAS_HOOKS)
 
 
 def _write_tape(task: Task, batch: Batch, tape: Tape) -> Tensor:
@@ -140,6 +233,7 @@ class _Losses(nn.Module):
 
 def vectorized(task: Task, batch: Batch) -> Passed:
     """Gradients by vmap(grad) over the examples."""
+    _refuse_what_vmap_hides(task)
     losses_of = _Losses(task)
 
     def loss(parameters: dict[str, Tensor], rows: Any, shares: Tensor) -> Tensor:
@@ -198,3 +292,14 @@ def _note_row(rows: dict[int, Tensor], gradients: tuple[Tensor | None, ...], i: 
 
 def _no_rows(parameter: Tensor, examples: int) -> Tensor:
     return torch.zeros(examples, parameter.numel(), dtype=summing(parameter.dtype), device=parameter.device)
+
+
+APART: dict[Pass, Apart] = {
+    chained: Apart.LAYERS,
+    mapped: Apart.VMAP,
+    closed: Apart.TRIED,
+    vectorized: Apart.VMAP,
+    alone: Apart.ALONE,
+}
+"""How each way keeps rows apart: by what PyTorch's layers compute (other code in a chain runs under vmap), since the
+code runs under vmap, or since rows are never in one batch; `closed` is what was tried on made-up rows."""

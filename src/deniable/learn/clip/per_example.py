@@ -19,7 +19,7 @@ from deniable.learn.clip.batch import Batch, shape_of
 from deniable.learn.clip.closed_forms.tape import ParameterKey, Uncovered
 from deniable.learn.clip.closed_forms.terms import Term
 from deniable.learn.clip.objective import BatchLoss, Criterion, objective
-from deniable.learn.clip.passes import Pass, Passed, Task, alone, chained, closed
+from deniable.learn.clip.passes import Apart, Pass, Passed, Task, alone, chained, closed, mapped
 from deniable.learn.clip.rounding import LIMIT, summing, weights
 from deniable.learn.clip.trials.generated import made_batch
 from deniable.learn.clip.trials.probe import LARGE, Found, fork_generators, model_backup, probe
@@ -27,7 +27,13 @@ from deniable.learn.clip.trials.trial import is_same_alone, is_still_alone
 from deniable.learn.clip.workspace import large
 from deniable.learn.nests import tensors
 
-METHODS = {"chained": "closed form", "closed": "closed form", "vectorized": "vmap", "alone": "one by one"}
+METHODS = {
+    "chained": "closed form",
+    "mapped": "closed form",
+    "closed": "closed form",
+    "vectorized": "vmap",
+    "alone": "one by one",
+}
 HELD = 2**21
 """Numbers that the terms of one microbatch hold, about: more would leave the processor's cache."""
 LEAST, MOST = 32, 2**27
@@ -212,7 +218,12 @@ class PerExample:
         """How batches of this shape are clipped: "closed form", "vmap" or "one by one", and why not
         faster."""
         way = self._way(self._batch(rows))
-        return METHODS[way.run.__name__] + (f" ({way.reason})" if way.reason else "")
+        is_closed = way.run in (chained, mapped, closed)
+        return METHODS[way.run.__name__] + (f" ({way.reason})" if way.reason and not is_closed else "")
+
+    def apart(self, *rows: Any) -> Apart:
+        """How it is known that no row of such batches bears on another one's gradient."""
+        return Apart.ALONE if self._microbatch == 1 else self._way(self._batch(rows)).apart
 
     def __call__(self, *rows: Any, clip: Mapping[str, float] | float) -> Clipped:
         """Clip and sum the gradients of a lot: (inputs, targets), one nest of tensors,
@@ -331,7 +342,7 @@ class PerExample:
         # How many numbers an example holds is known from made-up rows, so the size tells nothing of private
         # ones.
         each = max(way.memory, 1)
-        if way.run in (chained, closed):
+        if way.run in (chained, mapped, closed):
             most = max(HELD // each, min(LEAST, max(MOST, self._numbers) // each), 1)
         else:
             most = max(16 * HELD // each, 1)

@@ -18,6 +18,7 @@ from deniable.errors import DeniableError, InvalidParameter
 from deniable.learn.clip import PerExample, structure
 from deniable.learn.clip.batch import Batch, shape_of
 from deniable.learn.clip.objective import objective
+from deniable.learn.clip.passes import Apart
 from deniable.learn.clip.per_example import Shape
 from deniable.learn.clip.trials.probe import Found, fork_generators
 from deniable.learn.sgd.clipping import ALL, Adaptive
@@ -25,6 +26,7 @@ from deniable.learn.sgd.data import views
 from deniable.learn.sgd.data.forms import RowForm
 from deniable.learn.sgd.data.rows import UNDECLARED
 from deniable.learn.sgd.data.users import sizes
+from deniable.learn.sgd.settings import PROVED
 
 if TYPE_CHECKING:
     from deniable.learn.sgd.dpsgd import DPSGD
@@ -42,6 +44,13 @@ class Checked:
     ways: Mapping[Shape, Found] = field(default_factory=dict)
     made: tuple[Batch, ...] = ()
     """Made-up rows as the model sees them, one batch for each number of rows that an example may have."""
+
+    def apart(self, run: DPSGD) -> Apart:
+        """How it is known that no row bears on another one's gradient: what is known of all shapes of rows."""
+        if run.how.microbatch == 1 or run.privacy.grid:
+            return Apart.ALONE
+        found = {way.apart for way in self.ways.values()}
+        return next(word for word in (Apart.TRIED, Apart.VMAP, Apart.LAYERS, Apart.ALONE) if word in found)
 
 
 # -------------------------------------------------------------------------------------------- on made-up rows
@@ -68,8 +77,20 @@ def try_run(run: DPSGD, data: Any, model: nn.Module | None) -> Checked:
         _refuse_own_weights(run, network, batches[0])
     if run.example is not None:
         _refuse_example(run, clipper, form)
+    outcome = Checked(frozenset(shapes), clipper.ways, tuple(batches))
+    _refuse_tried(run, outcome)
     _refuse_unused(run, run.training_clipper(network, clipper.ways), batches)
-    return Checked(frozenset(shapes), clipper.ways, tuple(batches))
+    return outcome
+
+
+def _refuse_tried(run: DPSGD, outcome: Checked) -> None:
+    if run.privacy.rows == PROVED and outcome.apart(run) is Apart.TRIED:
+        reason = next(way.reason for way in outcome.ways.values() if way.apart is Apart.TRIED)
+        raise InvalidParameter(
+            'It is tried on made-up rows, and not proved, that this model keeps rows apart, and rows="proved" asks '
+            f"for a proof. Its code does not run under vmap: {reason}. Nothing was charged. Change that code, or "
+            "set Execution(microbatch=1): then rows go through the model one by one, which proves it."
+        )
 
 
 def copy_model(value: Copied) -> Copied:
@@ -189,6 +210,7 @@ def refuse_settings(run: DPSGD) -> None:
     if run.how.microbatch is not None:
         checks.whole("microbatch", run.how.microbatch, at_least=1)
     privacy.refuse_units()
+    privacy.refuse_rows()
     if checks.flag("grid", privacy.grid) and isinstance(run.rule, Adaptive):
         raise InvalidParameter("Expected a fixed clip with grid=True: a bound that moves has no fixed grid.")
     _refuse_drawn(run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, partial
@@ -30,12 +31,14 @@ from deniable.learn.sgd.outcome import Trained
 from deniable.learn.sgd.sampling.fixed_lots import FixedLots
 from deniable.learn.sgd.sampling.lots import LotPlan, Lots
 from deniable.learn.sgd.schedules import Schedule
-from deniable.learn.sgd.settings import Execution, Learning, OptimizerFactory, Privacy, check_kind
+from deniable.learn.sgd.settings import TRIED, Execution, Learning, OptimizerFactory, Privacy, check_kind
 from deniable.learn.sgd.training import progress
 from deniable.learn.sgd.training.trainer import Trainer
 from deniable.loss import Composed, Loss, Number
 from deniable.mechanism import Random
 from deniable.units import Unit
+
+LOG = logging.getLogger(__name__)
 
 
 @partial(with_equivalents, values=(Lots, Privacy, Learning, Execution))
@@ -114,6 +117,7 @@ class DPSGD:
         delta: Number | None = None,
         noise_multiplier: Number | None = None,
         unit: Unit = checks.ROW,
+        rows: str = TRIED,
         progress: bool = True,
         example: Any = None,
     ) -> DPSGD:
@@ -128,7 +132,7 @@ class DPSGD:
             model,
             criterion,
             lots=Lots(n, lot, rate, epochs, steps),
-            privacy=Privacy(epsilon, delta, noise_multiplier, clip=clip, unit=unit),
+            privacy=Privacy(epsilon, delta, noise_multiplier, clip=clip, unit=unit, rows=rows),
             learning=Learning(learning_rate, optimizer),
             how=Execution(progress=progress),
             example=example,
@@ -246,6 +250,17 @@ class DPSGD:
             return torch.empty(0, device=self.how.device).device
         return next(p.device for p in self.model.parameters() if p.requires_grad)
 
+    @property
+    def rows_apart(self) -> str:
+        """How it is known that no row bears on another one's gradient: "proved (layers)", "proved (vmap)", "proved
+        (alone)" or "tried"; nothing before `check`."""
+        return str(self.checked.apart(self)) if self.checked.ways else ""
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """Sentences for a certificate."""
+        return (f"Rows apart: {self.rows_apart}.",) if self.rows_apart else ()
+
     def clipper(
         self, model: nn.Module, ways: Mapping[Shape, Found] | None = None, lot: float | None = None
     ) -> PerExample:
@@ -302,6 +317,9 @@ class DPSGD:
         trainer = Trainer.with_copy(self, rng)
         with progress.bar(self) as watch:
             for _ in range(self.plan.steps):
+                if (reason := trainer.reason_to_stop()) is not None:
+                    LOG.warning("The run was stopped after step %d: %s", trainer.taken, reason)
+                    break
                 trainer.walk(drawn_from)
                 watch(trainer)
         return trainer.result()

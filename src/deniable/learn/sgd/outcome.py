@@ -9,17 +9,21 @@ from torch import nn
 TELLING = 6
 """Deviations beyond which a count tells that rows are missing: chance does that once in 10⁹ runs."""
 
+HARDLY_ANY = 0.05
+"""A share of the expected rows below which a run is of no use."""
+FIRST_STEPS = 100
+"""Steps in which a run without usable rows is stopped. The noise on the mean count falls with their number."""
 
 FEW = (
     "are rows put together as the example says, are labels among the classes, can the data set be read, is n "
-    "that of the data? Told from what was released, with its noise; the run is charged."
+    "that of the data? Told from what was released, with its noise."
 )
 DIVERGED = (
     "made-up rows have no finite gradient with these weights either, so the training has diverged, and the "
-    "rows of the data need not be the reason. The run is charged. Try a lower learning rate."
+    "rows of the data need not be the reason. Try a lower learning rate."
 )
 BROKEN = (
-    "the model fails on made-up rows too, so the rows of the data are not the reason. The run is charged, "
+    "the model fails on made-up rows too, so the rows of the data are not the reason, "
     "and its weights are mostly noise. Look for what the model's own code raises. If it raises nothing, "
     "please report this."
 )
@@ -55,6 +59,12 @@ class Usable:
     def few(self) -> bool:
         """Whether less than half of the expected rows were usable, beyond what noise would do."""
         return self.rows + TELLING * self.deviation < self.expected / 2
+
+    @property
+    def none(self) -> bool:
+        """Whether fewer rows than half of those expected were usable, beyond what noise would do, and by the
+        count hardly any."""
+        return self.few and self.rows < HARDLY_ANY * self.expected
 
     def __str__(self) -> str:
         return (

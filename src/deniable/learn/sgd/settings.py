@@ -22,6 +22,10 @@ from deniable.units import Unit, UnitKind
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 
 
+TRIED, PROVED = "tried", "proved"
+"""What must be known of rows being kept apart: at the least trials on made-up rows, or a proof."""
+
+
 def check_kind(name: str, value: object, *kinds: type) -> None:
     """Raise unless a value of a run is of the class that it is to be."""
     if not isinstance(value, kinds):
@@ -38,7 +42,8 @@ class Privacy:
 
     `clip` is a bound on the norm of each example's gradient, or a rule; `noise_schedule` multiplies the noise
     in stages of equal length; `grid` adds and draws in exact integers. `unit` is a row, or all rows of a
-    person: `Unit.column("user", max_rows=8)`.
+    person: `Unit.column("user", max_rows=8)`. `rows="proved"` refuses a model of which it is only tried, on
+    made-up rows, and not proved, that no row bears on another one's gradient.
     """
 
     epsilon: Number | None = None
@@ -48,6 +53,7 @@ class Privacy:
     clip: float | Rule = 1.0
     grid: bool = False
     unit: Unit = checks.ROW
+    rows: str = TRIED
 
     @property
     def budget(self) -> Budget | None:
@@ -66,6 +72,12 @@ class Privacy:
     def max_rows(self) -> int | None:
         """How many rows of a person count; None where a row is protected by itself."""
         return self.unit.max_rows if self.unit.kind is UnitKind.COLUMN else None
+
+    def refuse_rows(self) -> None:
+        if self.rows not in (TRIED, PROVED):
+            raise InvalidParameter(
+                f'Expected rows="{PROVED}" or rows="{TRIED}", got {self.rows!r}. Nothing was charged.'
+            )
 
     def refuse_units(self) -> None:
         unit = checks.unit(self.unit)

@@ -13,10 +13,12 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.func import vmap
 from torch.nn import functional as F
 from torch.nn.modules import module as modules
 
 from deniable.learn.clip.closed_forms import taps
+from deniable.learn.clip.closed_forms.known import is_row_by_row
 from deniable.learn.clip.closed_forms.tape import Part, Saved, Tape, Uncovered
 from deniable.learn.clip.guard import model_guard, refuse_own_backward
 
@@ -95,7 +97,7 @@ def _link(module: nn.Module, tape: Tape) -> Link:
         return Flatten(module.start_dim, module.end_dim)
     if (module._parameters or module._modules) and tape.tracks(*module.parameters()):
         raise Uncovered("the model is no chain of linear layers and convolutions")
-    return Plain(module)
+    return Plain(module, tape)
 
 
 def _zeros_around(module: nn.Conv2d) -> bool:
@@ -199,6 +201,8 @@ class Flatten:
 
     def forward(self, x: Tensor, is_ours: bool) -> Tensor:
         self.shape = x.shape
+        if self.start % x.dim() == 0:
+            raise Uncovered("the axis of examples is flattened into another")
         return x.flatten(self.start, self.end)
 
     def backward(self, g: Tensor, is_ours: bool, deeper: bool) -> Tensor | None:
@@ -207,9 +211,11 @@ class Flatten:
 
 @dataclass
 class Plain:
-    """A module that is not trained: its own small graph."""
+    """A module that is not trained: its own small graph. One that is not known to treat rows one by one runs
+    under vmap, where it cannot do otherwise."""
 
     module: nn.Module
+    tape: Tape
     x: Tensor = field(init=False)
     output: Tensor = field(init=False)
     owns_output = owns_gradient = False
@@ -217,10 +223,20 @@ class Plain:
     def forward(self, x: Tensor, is_ours: bool) -> Tensor:
         self.x = x.detach()
         with torch.enable_grad(), model_guard():
-            self.output = self.module(self.x.requires_grad_(x.is_floating_point()))
+            rows = self.x.requires_grad_(x.is_floating_point())
+            self.output = self.module(rows) if is_row_by_row(self.module, x) else self._map(rows)
         if self.output.requires_grad:
             refuse_own_backward(self.output)
         return self.output.detach()
+
+    def _map(self, rows: Tensor) -> Tensor:
+        """The module, for each example by itself."""
+        self.tape.expect(rows)
+        examples = torch.unflatten(rows, 0, (self.tape.examples, self.tape.multiplicity))
+        output: Tensor = vmap(self.module, randomness="different")(examples)
+        if output.shape[1:2] != (self.tape.multiplicity,):
+            raise Uncovered("the first axis of a layer's output is not that of the examples")
+        return output.flatten(0, 1)
 
     def backward(self, g: Tensor, is_ours: bool, deeper: bool) -> Tensor | None:
         if not self.output.requires_grad:

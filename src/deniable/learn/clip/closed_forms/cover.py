@@ -65,6 +65,19 @@ class Cover(TorchFunctionMode):
         self.follow(x, out)
         return out
 
+    def goes_back(self, x: Tensor) -> bool:
+        """Whether there is a way back from x."""
+        return x.requires_grad
+
+    def long_short_term(
+        self, gates: Tensor, state: Sequence[Tensor], across: Part, bias: Part | None, backwards: bool
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """The states of an LSTM over gates (rows, T, 4·h)."""
+        self.tape.expect(state[0])
+        run: Any = taps.LongShortTerm.apply
+        out, *end = run(gates, *state, self.tape, across, bias, backwards)
+        return out, tuple(end)
+
     def is_for_all(self, table: str, ids: Tensor) -> bool:
         """Whether rows of a table are looked up for all examples at once: a bias by distance. As many places
         as there are examples would look like words of each, so what was seen once is noted."""

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from deniable.learn.clip.closed_forms import taps
 from deniable.learn.clip.closed_forms.cover import Cover
 from deniable.learn.clip.closed_forms.tape import ParameterKey, Part, Uncovered
 
@@ -86,11 +85,8 @@ def unroll(
     into, across = _part(cover, weights[0]), _part(cover, weights[1])
     gates = cover.linear(x, into, cover.optional(weights[2]))
     bias = cover.optional(weights[3])
-    if step is lstm_step and gates.requires_grad:
-        cover.tape.expect(state[0])
-        run: Any = taps.LongShortTerm.apply
-        out, *end = run(gates, *state, cover.tape, across, bias, backwards)
-        return out, tuple(end)
+    if step is lstm_step and cover.goes_back(gates):
+        return cover.long_short_term(gates, state, across, bias, backwards)
     times = range(x.shape[1])
     outputs: dict[int, Tensor] = {}
     for t in reversed(times) if backwards else times:

@@ -31,7 +31,18 @@ from deniable.learn.clip.attributes import Attributes
 from deniable.learn.clip.batch import Batch
 from deniable.learn.clip.closed_forms.tape import ParameterKey, Reordered, Uncovered
 from deniable.learn.clip.closed_forms.terms import GradientRows, Lookup, Mixed, Outer, Single, Term, TiedTable
-from deniable.learn.clip.passes import Pass, Passed, Task, alone, chained, closed, vectorized
+from deniable.learn.clip.passes import (
+    APART,
+    Apart,
+    Pass,
+    Passed,
+    Task,
+    alone,
+    chained,
+    closed,
+    mapped,
+    vectorized,
+)
 from deniable.learn.clip.rounding import summing
 from deniable.learn.clip.trials.generated import (
     WIDE,
@@ -81,6 +92,11 @@ class Found:
     shared_tables: frozenset[str] = frozenset()
     """Tables that are looked up for all examples at once."""
 
+    @property
+    def apart(self) -> Apart:
+        """How it is known that rows are kept apart on this way."""
+        return APART[self.run]
+
 
 def probe(task: Task, sample: Batch, limit: int = LARGE) -> Found:
     """The fastest exact way for batches like this one, of which only shapes and types are read. No trial is
@@ -101,7 +117,7 @@ def probe(task: Task, sample: Batch, limit: int = LARGE) -> Found:
         for seed in range(batches_for(limit)):
             _refuse_exchange(task, sample, limit, seed)
         reasons: list[str] = []
-        for run in (chained, closed, vectorized):
+        for run in (chained, mapped, closed, vectorized):
             reason = _difference(task, run, batches)
             if not reason:
                 numbers, example = _memory_of_run(task, run, batches), batches[0][0].part(0, 1).rows
@@ -335,7 +351,8 @@ def _difference(task: Task, run: Pass, batches: list[list[Batch]]) -> str:
         except DeniableError:
             raise
         except Exception as error:  # generated rows: a way that fails on them is not taken
-            return f"{run.__name__}: {type(error).__name__}"
+            sentence = str(error).split(". ")[0].split("\n")[0][:160]
+            return f"{run.__name__}: {sentence or type(error).__name__}"
         if not reason:
             return ""
     return reason

@@ -7,6 +7,7 @@ steps than were paid for. At most the k steps of one note are lost.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
@@ -19,6 +20,7 @@ from deniable.errors import InvalidParameter, LedgerError, UnitMismatch
 from deniable.learn.sgd.dpsgd import DPSGD
 from deniable.learn.sgd.training import progress
 from deniable.learn.sgd.training.checkpoint import Checkpoint, names_terms
+from deniable.learn.sgd.training.trainer import Trainer
 from deniable.learn.sgd.training.walk import NextStep, Stepwise, Walk, Walking
 from deniable.ledger import Account, Entry, EntryKind, Session, Status
 from deniable.ledger.account import OPENERS, Paid
@@ -27,6 +29,7 @@ from deniable.mechanism import Random, Release
 from deniable.randomness import SecureRandom
 from deniable.units import Unit
 
+LOG = logging.getLogger(__name__)
 Value = TypeVar("Value")
 
 
@@ -152,6 +155,10 @@ def _driven(
     """Take the steps that are left, then settle."""
     with _bar(run) as watch:
         while walk.taken < run.length:
+            trainer: Any = walk
+            if isinstance(trainer, Trainer) and (reason := trainer.reason_to_stop()) is not None:
+                LOG.warning("The run was stopped after step %d: %s", walk.taken, reason)
+                break
             if notes is not None:
                 notes.note_begin(session.entry, walk.taken, run.length)
             session.ask(NextStep())
@@ -159,7 +166,14 @@ def _driven(
             if notes is not None:
                 notes.note_end(walk)
     session.close()
-    return Release(walk.result(), run.loss, run.unit, None, session.entry, private)
+    return Release(
+        walk.result(), run.loss, run.unit, None, session.entry, private, None, list_assumptions(run)
+    )
+
+
+def list_assumptions(run: Stepwise[Any]) -> tuple[str, ...]:
+    """Sentences for a certificate."""
+    return run.assumptions if isinstance(run, DPSGD) else ()
 
 
 @contextmanager

@@ -87,5 +87,10 @@ class Steps(Conversing):
         return self.trainer.step(lot)
 
     @property
+    def assumptions(self) -> tuple[str, ...]:
+        """Sentences for a certificate: what is known of the model as it is now."""
+        return self._training.run.assumptions
+
+    @property
     def used(self) -> Loss:
         return self.trainer.used

@@ -23,13 +23,14 @@ from torch.optim import Optimizer
 from deniable.errors import InvalidParameter, InvalidQuery
 from deniable.learn.clip import structure
 from deniable.learn.clip.batch import Batch, shape_of
+from deniable.learn.clip.passes import Apart
 from deniable.learn.clip.per_example import refuse_rounding
 from deniable.learn.clip.rounding import summing
 from deniable.learn.sgd.clipping import ALL, Adaptive
 from deniable.learn.sgd.data import views
 from deniable.learn.sgd.data.rows import Lot, Positions, Rows
 from deniable.learn.sgd.noise import COUNTED, CorrelatedNoise, count_deviation, gaussians, noisy_mean
-from deniable.learn.sgd.outcome import BROKEN, DIVERGED, FEW, History, Trained, Usable
+from deniable.learn.sgd.outcome import BROKEN, DIVERGED, FEW, FIRST_STEPS, History, Trained, Usable
 from deniable.learn.sgd.sampling.draws import Allocation, allocate, draw_lot, positions_in
 from deniable.loss import Loss
 from deniable.mechanism import Random
@@ -161,6 +162,11 @@ class Trainer:
 
     def draw(self, rows: Rows) -> Lot:
         """The lot of the next step. Empty and long lots are what they are."""
+        if (reason := self.reason_to_stop()) is not None:
+            raise InvalidQuery(
+                f"The run was stopped before step {self.taken + 1:,}, since hardly any row can be used: {reason} "
+                "Close the run: the steps that were not begun stay with your account where its rule allows it."
+            )
         plan = self.run.plan
         by_pass = plan.passes or plan.correlation is not None
         positions = self._allocate(rows) if by_pass else draw_lot(plan, len(rows), self.rng)
@@ -366,7 +372,9 @@ class Trainer:
             return
         self.next_trial = next_trial(self.taken, self.rng)
         like = probes[self.rng.uniform_integers(len(probes))]
-        self._clipper.again(like, lot=self._lot, seed=self.rng.uniform_integers(1 << 31))
+        seed = self.rng.uniform_integers(1 << 31)
+        if self._clipper.apart(like) is Apart.TRIED:  # what is proved of any weights needs no further trial
+            self._clipper.again(like, lot=self._lot, seed=seed)
         if self._clipper.rehearse(like, lot=1, clip=dict(self.bounds)).raised:
             raise InvalidQuery(
                 f"At step {self.taken:,} the model fails on made-up rows, one at a time too, so no row of "
@@ -404,8 +412,16 @@ class Trainer:
         """How many rows counted; a warning is logged where they were few in the whole run."""
         usable = self._count_usable()
         if usable is not None and usable.few and self.taken == self.run.plan.steps:
-            LOG.warning("%s: %s", usable, self._reason_for_few())
+            LOG.warning("%s: %s The run is charged.", usable, self._reason_for_few())
         return usable
+
+    def reason_to_stop(self) -> str | None:
+        """Why the rest of a run is not worth its while: the released counts of its first steps say that hardly any
+        row was usable. It costs nothing, since counts are released with each step anyway."""
+        if not 0 < self.taken <= FIRST_STEPS:
+            return None
+        usable = self._count_usable()
+        return f"{usable}: {self._reason_for_few()}" if usable is not None and usable.none else None
 
     def _reason_for_few(self) -> str:
         """Why few rows were usable, as far as released weights and made-up rows can tell."""
