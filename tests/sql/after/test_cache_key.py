@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from deniable.sql.after.canonical import normal
+from deniable.sql.after.canonical import normal, own_block
 from tests.sql.hospital import ROW, checked
 
 SAME = [
@@ -60,3 +60,24 @@ def test_different_queries_have_different_texts(one: str, two: str) -> None:
 
 def test_the_unit_is_part_of_it() -> None:
     assert normal(checked(OTHERS[0])) != normal(checked(OTHERS[0], ROW))
+
+
+REWRITTEN = [
+    "SELECT ward, COUNT(*) AS n, SUM(days) AS d FROM visits WHERE days > 3 GROUP BY ward",
+    "SELECT ward, COUNT(1) AS n, SUM(days) AS d FROM visits WHERE TRUE AND days > 3 GROUP BY ward",
+    "SELECT ward, COUNT(*) AS n, SUM(days) AS d FROM (SELECT * FROM visits) v WHERE days > 3 GROUP BY ward",
+    "SELECT w, COUNT('x') AS n, SUM(d) AS d FROM (SELECT ward AS w, days AS d FROM visits WHERE days > 3) v GROUP BY w",
+    "WITH s AS (SELECT * FROM (SELECT * FROM visits) v WHERE TRUE) SELECT ward, COUNT(*) FILTER (WHERE TRUE) AS n, "
+    "SUM(days) AS d FROM s WHERE days > 3 GROUP BY 1",
+]
+
+
+def test_what_says_nothing_makes_no_other_question() -> None:
+    forms = {own.form for text in REWRITTEN if (own := own_block(checked(text))) is not None}
+    assert len(forms) == 1
+
+
+@pytest.mark.parametrize("other", ["COUNT(NULL)", "COUNT(ward)", "COUNT(*) FILTER (WHERE NULL)"])
+def test_what_says_something_does(other: str) -> None:
+    text = "SELECT {} AS n FROM visits"
+    assert normal(checked(text.format(other))) != normal(checked(text.format("COUNT(*)")))

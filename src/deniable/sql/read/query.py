@@ -28,6 +28,7 @@ from deniable.sql.read.names import NO_SUBQUERY, Scope, domain, fold, is_subquer
 from deniable.sql.read.parse import PARTS, parse
 from deniable.sql.read.relations.from_clause import Sources, rows_of
 from deniable.sql.read.relations.per_unit import aliases, has_aggregate, meant, plain
+from deniable.sql.read.simplify import simplify
 from deniable.sql.refusals import refuse, shown
 from deniable.sql.schema.declare import ColumnInfo, Schema
 from deniable.sql.tree import (
@@ -125,7 +126,8 @@ class _Answer:
     def _columns(self) -> tuple[Relation, tuple[Key, ...], tuple[Aggregate, ...]]:
         """The relation with the columns that are read and no others; subqueries in
         expressions are columns of it."""
-        inputs = [key.of for key in self.keys] + [x for a in self.aggregates for x in (a.of, a.where)]
+        inputs: list[Expr | None] = [key.of for key in self.keys]
+        inputs += [x for a in self.aggregates for x in (a.of, a.where)]
         relation, exprs = hoisted(self.scope.relation, inputs)
         many = len(self.keys)
         keys = (
@@ -133,8 +135,10 @@ class _Answer:
         )
         pairs = zip(exprs[many::2], exprs[many + 1 :: 2], strict=True)
         ours = (replace(a, of=of, where=where) for a, (of, where) in zip(self.aggregates, pairs, strict=True))
-        names = frozenset(name for expr in exprs for name in read(expr))
-        return prune(relation, names), tuple(keys), tuple(ours)
+        relation, own_keys, own_aggregates = simplify(relation, tuple(keys), tuple(ours))
+        inputs = [*(key.of for key in own_keys), *(x for a in own_aggregates for x in (a.of, a.where))]
+        names = frozenset(name for expr in inputs for name in read(expr))
+        return prune(relation, names), own_keys, own_aggregates
 
     @property
     def items(self) -> list[exp.Expr]:
