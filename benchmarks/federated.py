@@ -285,7 +285,12 @@ def silos(folder: Path) -> None:
         DPSGD(model, CRITERION, lots=lots, privacy=Privacy(epsilon, delta), learning=learning),
         table,
     )
-    places = [(Central(), 1), (Shared(bits=32, least=3), 1), (OnClient(), 1), (OnClient(), 5)]
+    places: list[tuple[Central | Shared | OnClient, int]] = [
+        (Central(), 1),
+        (Shared(bits=32, least=3), 1),
+        (OnClient(), 1),
+        (OnClient(), 5),
+    ]
     for noise, steps in places:
         run = CrossSilo(model, CRITERION, silos=Silos(sizes, RATE, STEPS // steps),
                         local=LocalSteps(steps, LEARNING_RATE),
