@@ -285,7 +285,7 @@ def silos(folder: Path) -> None:
         DPSGD(model, CRITERION, lots=lots, privacy=Privacy(epsilon, delta), learning=learning),
         table,
     )
-    places: list[tuple[Central | OnClient | Shared, int]] = [
+    places: list[tuple[Central | Shared | OnClient, int]] = [
         (Central(), 1),
         (Shared(bits=32, least=3), 1),
         (OnClient(), 1),

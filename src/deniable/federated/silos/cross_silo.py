@@ -283,8 +283,8 @@ class CrossSilo:
             )
         if self.how.workers > 1:
             raise InvalidParameter(
-                f"Expected RoundExecution(workers=1), got {self.how.workers}: silos are computed one after the "
-                "other here. Nothing was charged."
+                f"Expected RoundExecution(workers=1), got {self.how.workers}: silos are computed one "
+                "after the other here. Nothing was charged."
             )
         if not all(p.requires_grad for p in self.model.parameters()):
             raise InvalidParameter("Expected a model whose parameters are all trained. Nothing was charged.")
