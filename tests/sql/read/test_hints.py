@@ -103,3 +103,19 @@ def test_every_function_that_a_hint_names_is_answered() -> None:
 def test_a_function_that_is_far_from_all_others_gets_no_guess() -> None:
     assert "Did you mean" not in hints.of_function("asin")
     assert "Did you mean" not in hints.of_function("quux")
+
+
+@pytest.mark.parametrize(
+    "call", ["REGR_SLOPE(cost, cost)", "GEOMEAN(cost)", "REGR_AVGX(cost, cost)", "COVAR_SAMP(cost, cost)"]
+)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT {} FROM stays",
+        "WITH t AS (SELECT {} AS x FROM stays) SELECT x FROM t",
+        "WITH t AS (SELECT ward, {} AS x FROM stays GROUP BY ward) SELECT ward, x FROM t ORDER BY x",
+    ],
+)
+def test_what_is_answered_alone_is_answered_inside_with(call: str, text: str) -> None:
+    """Its parts were named by the letters that stand in the query where they stand in what it is short for: WIT."""
+    assert split_query(text.format(call), tables.schema("hospital"), tables.unit("hospital")).blocks

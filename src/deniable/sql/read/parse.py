@@ -55,9 +55,9 @@ def syntax(text: str, names: Iterable[str] = ()) -> exp.Expr:
     _check_text(text)
     tree = _read(text, names)
     _check_depth(tree)
-    tree = rewritten(tree)
+    # First, since what a word is rewritten to stands at other places, and those of another text.
     hints.mark(tree, text)
-    return tree
+    return rewritten(tree)
 
 
 _QUOTED = re.compile(
