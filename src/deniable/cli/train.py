@@ -57,7 +57,7 @@ def train(
     beyond are clamped, other words count as none, rows of other classes are left out.
 
     [bold]deniable train visits.csv --target ward --classes a,b --feature age:0:99 --feature sex:f,m --n 900
-    --epsilon 2[/]
+    --epsilon 2 --limit 3:1e-4[/]
     """
     if resume and checkpoint is None:
         raise InvalidParameter(
