@@ -305,8 +305,8 @@ def _embedding(
 
 def _bag(
     inside: Mapped, func: Tap, input: Tensor, weight: Tensor, offsets: Any = None,
-    max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",
-    sparse: bool = False,
+    max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+    mode: str = "mean", sparse: bool = False,
     per_sample_weights: Tensor | None = None, include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Any:  # fmt: skip
