@@ -44,7 +44,8 @@ FOREIGN = "the model calls an operator that is not PyTorch's"
 OPENS_VMAP = "the model's code opens what vmap keeps apart"
 OPENERS = frozenset(
     {
-        "get_unwrapped", "_unwrap_batched", "_unwrap_for_grad", "_remove_batch_dim", "pop_dynamic_layer_stack",
+        "get_unwrapped", "_unwrap_batched", "_unwrap_for_grad", "_remove_batch_dim",
+        "pop_dynamic_layer_stack",
         "pop_dynamic_layer_stack_and_undo_to_depth", "temporarily_pop_interpreter_stack",
         "temporarily_clear_interpreter_stack", "temporarily_restore_interpreter_stack",
     }
@@ -53,17 +54,17 @@ OPENERS = frozenset(
 
 
 def refuse_openers(model: nn.Module, criterion: object) -> None:
-    """Raise `Uncovered` if code of the model or of the criterion, or code that it names, names one of PyTorch's own
-    functions that take tensors under vmap apart. No call shows them."""
+    """Raise `Uncovered` if code of the model or of the criterion, or code that it names, names one of
+    PyTorch's own functions that take tensors under vmap apart. No call shows them."""
     todo: list[Any] = [criterion]
     for module in model.modules():
         todo += [type(module), *vars(module).values()]
-    seen = set[int]()
+    visits = set[int]()
     while todo:
         value = todo.pop()
-        if id(value) in seen:
+        if id(value) in visits:
             continue
-        seen.add(id(value))
+        visits.add(id(value))
         if _is_opener(value):
             raise Uncovered(OPENS_VMAP)
         todo += _named_by(value)

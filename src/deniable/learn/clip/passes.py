@@ -20,8 +20,6 @@ from torch.nn.modules import module as torch_module
 from deniable.learn.clip.attributes import Attributes
 from deniable.learn.clip.batch import Batch
 from deniable.learn.clip.closed_forms import bare, chain, cover, held, order, owners, sequences, shared
-from deniable.learn.clip.closed_forms.known import KNOWN_LOSSES, is_loss_of_rows
-from deniable.learn.clip.closed_forms.mapped import Mapped, MappedTape, without_loops
 from deniable.learn.clip.closed_forms.tape import ParameterKey, Tape, Uncovered
 from deniable.learn.clip.closed_forms.terms import GradientRows, Term
 from deniable.learn.clip.guard import (
@@ -31,6 +29,8 @@ from deniable.learn.clip.guard import (
     refuse_own_backward,
     without_saved_hooks,
 )
+from deniable.learn.clip.known import KNOWN_LOSSES, is_loss_of_rows
+from deniable.learn.clip.mapped import Mapped, MappedTape, without_loops
 from deniable.learn.clip.objective import Criterion, Objective, Paired, call_model, halves
 from deniable.learn.clip.rounding import summing, widen
 from deniable.learn.clip.workspace import Workspace
@@ -140,8 +140,8 @@ def closed(task: Task, batch: Batch) -> Passed:
 
 
 def mapped(task: Task, batch: Batch) -> Passed:
-    """Gradients by closed forms, with the code between layers under vmap. Raises `Uncovered` where a gradient goes
-    another way, and whatever functorch raises where it cannot follow."""
+    """Gradients by closed forms, with the code between layers under vmap. Raises `Uncovered` where a gradient
+    goes another way, and whatever functorch raises where it cannot follow."""
     _refuse_what_vmap_hides(task)
     task.room.begin()
     tape = MappedTape(task.parameters, batch.examples, batch.multiplicity, room=task.room)
@@ -301,5 +301,6 @@ APART: dict[Pass, Apart] = {
     vectorized: Apart.VMAP,
     alone: Apart.ALONE,
 }
-"""How each way keeps rows apart: by what PyTorch's layers compute (other code in a chain runs under vmap), since the
-code runs under vmap, or since rows are never in one batch; `closed` is what was tried on made-up rows."""
+"""How each way keeps rows apart: by what PyTorch's layers compute (other code in a chain runs under vmap),
+since the code runs under vmap, or since rows are never in one batch; `closed` is what was tried on made-up
+rows."""

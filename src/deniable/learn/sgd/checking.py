@@ -46,11 +46,12 @@ class Checked:
     """Made-up rows as the model sees them, one batch for each number of rows that an example may have."""
 
     def apart(self, run: DPSGD) -> Apart:
-        """How it is known that no row bears on another one's gradient: what is known of all shapes of rows."""
+        """How it is known that no row bears on another one's gradient: what is known of all shapes of
+        rows."""
         if run.how.microbatch == 1 or run.privacy.grid:
             return Apart.ALONE
-        found = {way.apart for way in self.ways.values()}
-        return next(word for word in (Apart.TRIED, Apart.VMAP, Apart.LAYERS, Apart.ALONE) if word in found)
+        words = {way.apart for way in self.ways.values()}
+        return next(word for word in (Apart.TRIED, Apart.VMAP, Apart.LAYERS, Apart.ALONE) if word in words)
 
 
 # -------------------------------------------------------------------------------------------- on made-up rows
@@ -87,8 +88,10 @@ def _refuse_tried(run: DPSGD, outcome: Checked) -> None:
     if run.privacy.rows == PROVED and outcome.apart(run) is Apart.TRIED:
         reason = next(way.reason for way in outcome.ways.values() if way.apart is Apart.TRIED)
         raise InvalidParameter(
-            'It is tried on made-up rows, and not proved, that this model keeps rows apart, and rows="proved" asks '
-            f"for a proof. Its code does not run under vmap: {reason}. Nothing was charged. Change that code, or "
+            "It is tried on made-up rows, and not proved, that this model keeps rows apart, and "
+            'rows="proved" asks '
+            f"for a proof. Its code does not run under vmap: {reason}. Nothing was charged. Change that "
+            "code, or "
             "set Execution(microbatch=1): then rows go through the model one by one, which proves it."
         )
 

@@ -252,8 +252,8 @@ class DPSGD:
 
     @property
     def rows_apart(self) -> str:
-        """How it is known that no row bears on another one's gradient: "proved (layers)", "proved (vmap)", "proved
-        (alone)" or "tried"; nothing before `check`."""
+        """How it is known that no row bears on another one's gradient: "proved (layers)", "proved (vmap)",
+        "proved (alone)" or "tried"; nothing before `check`."""
         return str(self.checked.apart(self)) if self.checked.ways else ""
 
     @property

@@ -12,7 +12,8 @@ TELLING = 6
 HARDLY_ANY = 0.05
 """A share of the expected rows below which a run is of no use."""
 FIRST_STEPS = 100
-"""Steps in which a run without usable rows is stopped. The noise on the mean count falls with their number."""
+"""Steps in which a run without usable rows is stopped. The noise on the mean count falls with their
+number."""
 
 FEW = (
     "are rows put together as the example says, are labels among the classes, can the data set be read, is n "

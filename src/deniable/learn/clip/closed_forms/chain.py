@@ -18,9 +18,9 @@ from torch.nn import functional as F
 from torch.nn.modules import module as modules
 
 from deniable.learn.clip.closed_forms import taps
-from deniable.learn.clip.closed_forms.known import is_row_by_row
 from deniable.learn.clip.closed_forms.tape import Part, Saved, Tape, Uncovered
 from deniable.learn.clip.guard import model_guard, refuse_own_backward
+from deniable.learn.clip.known import is_row_by_row
 
 
 class Link(Protocol):

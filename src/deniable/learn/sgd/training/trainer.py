@@ -164,8 +164,10 @@ class Trainer:
         """The lot of the next step. Empty and long lots are what they are."""
         if (reason := self.reason_to_stop()) is not None:
             raise InvalidQuery(
-                f"The run was stopped before step {self.taken + 1:,}, since hardly any row can be used: {reason} "
-                "Close the run: the steps that were not begun stay with your account where its rule allows it."
+                f"The run was stopped before step {self.taken + 1:,}, since hardly any row can be used: "
+                f"{reason} "
+                "Close the run: the steps that were not begun stay with your account where its rule allows "
+                "it."
             )
         plan = self.run.plan
         by_pass = plan.passes or plan.correlation is not None
@@ -416,8 +418,8 @@ class Trainer:
         return usable
 
     def reason_to_stop(self) -> str | None:
-        """Why the rest of a run is not worth its while: the released counts of its first steps say that hardly any
-        row was usable. It costs nothing, since counts are released with each step anyway."""
+        """Why the rest of a run is not worth its while: the released counts of its first steps say that
+        hardly any row was usable. It costs nothing, since counts are released with each step anyway."""
         if not 0 < self.taken <= FIRST_STEPS:
             return None
         usable = self._count_usable()

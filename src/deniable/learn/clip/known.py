@@ -1,5 +1,5 @@
-"""PyTorch's own layers and losses of which it is known, by what they compute, that they treat the first axis row
-by row. They need no vmap to prove it; whatever is not in these lists runs under vmap."""
+"""PyTorch's own layers and losses of which it is known, by what they compute, that they treat the first axis
+row by row. They need no vmap to prove it; whatever is not in these lists runs under vmap."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 ROW_BY_ROW: frozenset[type[nn.Module]] = frozenset(
     {
-        nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout,
-        nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU, nn.Mish, nn.Softplus,
-        nn.Softsign, nn.Tanh, nn.Sigmoid, nn.LogSigmoid, nn.Hardtanh, nn.Hardsigmoid, nn.Hardswish, nn.Tanhshrink,
-        nn.Softshrink, nn.Hardshrink, nn.Threshold,
+        nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout,
+        nn.FeatureAlphaDropout, nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU,
+        nn.Mish, nn.Softplus, nn.Softsign, nn.Tanh, nn.Sigmoid, nn.LogSigmoid, nn.Hardtanh, nn.Hardsigmoid,
+        nn.Hardswish, nn.Tanhshrink, nn.Softshrink, nn.Hardshrink, nn.Threshold,
     }
 )  # fmt: skip
 """Functions of each number alone. A mask of dropout is drawn for each number, or channel, of its own."""
@@ -25,8 +25,8 @@ OF_CLASSES = (nn.CrossEntropyLoss, nn.NLLLoss)
 
 
 def is_row_by_row(module: nn.Module, x: Tensor) -> bool:
-    """Whether a module without trained parameters is known to treat the rows of x one by one. Of its class itself,
-    with no `forward` of its own (hooks are refused elsewhere)."""
+    """Whether a module without trained parameters is known to treat the rows of x one by one. Of its class
+    itself, with no `forward` of its own (hooks are refused elsewhere)."""
     if "forward" in vars(module):
         return False
     return type(module) in ROW_BY_ROW or (type(module) in PICTURES and x.dim() == 4)
@@ -36,8 +36,8 @@ KNOWN_LOSSES = (*OF_NUMBERS, *OF_CLASSES, nn.BCEWithLogitsLoss)
 
 
 def is_loss_of_rows(criterion: Any, output: Any, target: Any) -> bool:
-    """Whether a loss of PyTorch's is known to give one number for each row. Shapes that are spread over one another
-    are not: (n, 1) beside (n) are n² pairs."""
+    """Whether a loss of PyTorch's is known to give one number for each row. Shapes that are spread over one
+    another are not: (n, 1) beside (n) are n² pairs."""
     if (
         not (isinstance(output, Tensor) and isinstance(target, Tensor))
         or not output.dim()

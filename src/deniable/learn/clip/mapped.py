@@ -1,11 +1,11 @@
 """Taps under `vmap`: the code between layers sees one example, the taps see all of them.
 
 The model and the criterion run under `torch.func.vmap`, on tensors without an axis of examples, so what they
-compute of one example cannot depend on another, whatever they do: that is how vmap is defined, and each of its
-rules keeps it. Only the functions below are run on all examples at once: layers of which it is known that they
-treat the first axis row by row. A parameter that meets examples in any other way is spread over them first, one
-copy for each, whose gradient is then that of the example (`Copies`). Backward runs outside of vmap, by PyTorch's
-own formulas and those of the taps; no code of the model's own takes part in it (`guard`).
+compute of one example cannot depend on another, whatever they do: that is how vmap is defined, and each of
+its rules keeps it. Only the functions below are run on all examples at once: layers of which it is known that
+they treat the first axis row by row. A parameter that meets examples in any other way is spread over them
+first, one copy for each, whose gradient is then that of the example (`Copies`). Backward runs outside of
+vmap, by PyTorch's own formulas and those of the taps; no code of the model's own takes part in it (`guard`).
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ from deniable.learn.clip.guard import refuse_call
 from deniable.learn.clip.rounding import widen
 
 SHORTCUTS = frozenset({"transformers.masking_utils"})
-"""Modules in which the truth of a tensor is asked only to leave out a mask that hides nothing. There it is not:
-with the mask the numbers are the same, and the way no longer depends on the rows."""
+"""Modules in which the truth of a tensor is asked only to leave out a mask that hides nothing. There it is
+not: with the mask the numbers are the same, and the way no longer depends on the rows."""
 functorch: Any = torch._C._functorch
 NESTED = "the model uses transforms of torch.func of its own"
 
 
 @contextmanager
 def without_loops() -> Iterator[None]:
-    """Operators that have no rule for vmap raise: PyTorch would run them example by example, with a warning."""
+    """Operators that have no rule for vmap raise: PyTorch would run them example by example, with a
+    warning."""
     before = functorch._is_vmap_fallback_enabled()
     functorch._set_vmap_fallback_enabled(False)
     try:
@@ -64,8 +65,8 @@ class MappedTape(Tape):
 
 
 class Copies(torch.autograd.Function):
-    """One copy of a tensor for each example, in no memory of their own. The tensor is a parameter, or is computed
-    from parameters alone by a graph of its own, through which gradients go on."""
+    """One copy of a tensor for each example, in no memory of their own. The tensor is a parameter, or is
+    computed from parameters alone by a graph of its own, through which gradients go on."""
 
     @staticmethod
     def forward(ctx: Any, anchor: Tensor, tape: Tape, source: list[Tensor], names: list[str]) -> Tensor:
@@ -119,7 +120,7 @@ class Mapped(TorchFunctionMode):
         refuse_call(func, args)
         return self.spread(func, args, options)
 
-    # ------------------------------------------------------------------------- between one example and all of them
+    # -------------------------------------------------------------------- between one example and all of them
 
     def is_example(self, x: Any) -> bool:
         """Whether a tensor has a value for each example."""
@@ -187,7 +188,7 @@ class Mapped(TorchFunctionMode):
         with outside():
             return self.each(taps.tapped(Copies, self.anchor, self.tape, [value], names))
 
-    # ------------------------------------------------------------------------------------------------------ layers
+    # ------------------------------------------------------------------------------------------------- layers
 
     def optional(self, value: Tensor | None) -> Part | None:
         return None if value is None else self.tape.part(value)
@@ -232,10 +233,10 @@ def _linear(mode: Mapped, func: Tap, input: Tensor, weight: Tensor, bias: Tensor
 
 def _is_tracked(mode: Mapped, *values: Tensor | None) -> bool:
     """Whether there are trained parameters among them, and nothing that is computed from such."""
-    tracked = [value is not None and mode.tape.tracks(value) for value in values]
-    return any(tracked) and all(
+    are_trained = [value is not None and mode.tape.tracks(value) for value in values]
+    return any(are_trained) and all(
         own or value is None or not (mode.is_example(value) or value.requires_grad)
-        for own, value in zip(tracked, values, strict=True)
+        for own, value in zip(are_trained, values, strict=True)
     )
 
 
@@ -283,11 +284,13 @@ def _convolution(
 
 def _embedding(
     mode: Mapped, func: Tap, input: Tensor, weight: Tensor, padding_idx: int | None = None,
-    max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
+    max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+    sparse: bool = False,
 ) -> Any:  # fmt: skip
     if max_norm is not None or scale_grad_by_freq:
         raise InvalidParameter(
-            "An embedding with max_norm or scale_grad_by_freq lets rows bear on one another; nothing was trained. "
+            "An embedding with max_norm or scale_grad_by_freq lets rows bear on one another; nothing was "
+            "trained. "
             "Build it without."
         )
     # Places that all examples share: those along one axis are words of each, others a table by distance.
@@ -301,9 +304,11 @@ def _embedding(
 
 
 def _bag(
-    inside: Mapped, func: Tap, input: Tensor, weight: Tensor, offsets: Any = None, max_norm: float | None = None,
-    norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
-    per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
+    inside: Mapped, func: Tap, input: Tensor, weight: Tensor, offsets: Any = None,
+    max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+    mode: str = "mean", sparse: bool = False,
+    per_sample_weights: Tensor | None = None, include_last_offset: bool = False,
+    padding_idx: int | None = None,
 ) -> Any:  # fmt: skip
     """Sums and means of rows of a table, written out."""
     if offsets is not None or input.dim() != 2 or mode == "max" or padding_idx is not None:
