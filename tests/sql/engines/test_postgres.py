@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -140,3 +141,12 @@ def test_tables_of_two_homes_are_refused(source: PostgresTable) -> None:
     two = Schema((*SCHEMA.tables, TableInfo("u", (ColumnInfo("a", Type(Kind.INTEGER)),))))
     with pytest.raises(InvalidParameter, match="in one engine, got duckdb and postgres"):
         open_engine({"t": source, "u": pa.table({"a": [1]})}, two)
+
+
+def test_the_owner_is_warned_of_a_view(source: PostgresTable) -> None:
+    """It may fail on a row; what is stored cannot."""
+    for kind, name in (("VIEW", "computed"), ("MATERIALIZED VIEW", "stored")):
+        server().psql(f'CREATE {kind} {source.schema}."{name}" AS SELECT a, s FROM {source.schema}."t";')
+    with pytest.warns(UserWarning, match='"computed" is a view or a foreign table. If it fails on a row'):
+        open_engine({"t": replace(source, table="computed")}, SCHEMA).close()
+    open_engine({"t": replace(source, table="stored")}, SCHEMA).close()

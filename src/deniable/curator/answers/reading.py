@@ -16,9 +16,22 @@ from deniable.sql.answer.evaluate import aggregates_in
 from deniable.sql.answer.table import column_names, rank_error
 from deniable.sql.plan.plan import Plan
 from deniable.sql.plan.request import Terms
-from deniable.sql.tree import AggregateRef, Call, Expr, KeyRef, Query, Statistic
+from deniable.sql.tree import (
+    AggregateRef,
+    Call,
+    Column,
+    Expr,
+    KeyRef,
+    Literal,
+    PerUnit,
+    Query,
+    Relation,
+    Statistic,
+)
+from deniable.sql.types_relations import children
 
 _COUNTS = (Statistic.COUNT, Statistic.COUNT_DISTINCT, Statistic.COUNT_UNITS)
+_CUT = (Statistic.COUNT, Statistic.COUNT_DISTINCT, Statistic.SUM)
 _PARTIAL = ("ln", "log10", "sqrt")
 _ENDS = {Statistic.MIN: ("least", "below"), Statistic.MAX: ("largest", "above")}
 
@@ -32,6 +45,7 @@ def explain(
     if any(aggregate.statistic in _ENDS for aggregate in query.aggregates):
         ends = _note_ends(make_plan())
     notes = (*ends, *_note_points(query, terms), *_note_undefined(query), *_note_nulls(query, answer.value))
+    notes += (*_note_last_classes(query), *_note_caps(query, make_plan))
     answer = replace(answer, remarks=notes)
     if nonnegative:
         return cut(answer, not_negative(query))
@@ -119,6 +133,39 @@ def _note_points(query: Query, terms: Terms) -> list[str]:
     if names:
         return [f"{', '.join(names)}: all of ε went to the number (bracket=False), so it has no ±."]
     return []
+
+
+def _note_last_classes(query: Query) -> list[str]:
+    """Keys that are cut at a number, as those of a person's rows are."""
+    notes = []
+    for name, output in zip(column_names(query.outputs), query.outputs, strict=True):
+        match output.of:
+            case KeyRef(index, _):
+                match query.keys[index].of:
+                    case Call("least", (Column(), Literal(value, _)), _):
+                        notes.append(f"{name} = {value} stands for {value} and more.")
+    return notes
+
+
+def _note_caps(query: Query, make_plan: Callable[[], Plan]) -> list[str]:
+    """What is counted or summed of each person is cut at what the rows that count give."""
+    reads_values = any(each.of is not None for each in query.aggregates)
+    if not reads_values or not _counts_for_each_unit(query.relation):
+        return []
+    most = make_plan().unit.max_rows
+    if most is None:
+        return []
+    rows = "1 row" if most == 1 else f"{most:,} rows"
+    return [
+        f"What the subquery counts or sums for each person is cut at what {rows} can give (max_rows). A larger "
+        "value counts as that, and ± does not include the difference."
+    ]
+
+
+def _counts_for_each_unit(relation: Relation) -> bool:
+    if isinstance(relation, PerUnit) and any(each.statistic in _CUT for _, each in relation.aggregates):
+        return True
+    return any(map(_counts_for_each_unit, children(relation)))
 
 
 def _note_undefined(query: Query) -> list[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib
 import math
 import threading
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,6 +42,11 @@ READ_ONLY = (
 )
 """The first words of every transaction. A function or operator that somebody put beside
 the data is never found by its name."""
+COMPUTED = """
+    SELECT c.relkind IN ('v', 'f') AS computed
+    FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE n.nspname = $1 AND c.relname = $2"""
+"""Whether reading a row runs somebody's program: that of a view, or of a foreign server."""
 VERSION = "SELECT CAST(current_setting('server_version_num') AS integer) / 10000 AS major"
 ENCODING = "SELECT CAST(getdatabaseencoding() AS text) AS encoding"
 COLUMNS = """
@@ -102,6 +108,7 @@ class PostgresEngine(Engine):
         try:
             within((ask(self._connection, VERSION).column("major")[0].as_py(),), *VERSIONS, "PostgreSQL")
             self._check_encoding()
+            self._warn_of_views(schema, tables)
             rows = {table.name: self._rows(table, tables[table.name]) for table in schema.tables}
             types = {name: of for name, (_, of) in rows.items()}
             self.dialect = Postgres(stored_units(schema, types, POSTGRES))
@@ -112,6 +119,21 @@ class PostgresEngine(Engine):
         except BaseException:  # whatever it is goes on to the owner; no connection stays open behind it
             self.close()
             raise
+
+    def _warn_of_views(self, schema: Schema, sources: Mapping[str, PostgresTable]) -> None:
+        """A view that fails on one row (a division, a cast) fails in every query that reads the row, after the
+        charge: the account freezes, and that it does tells of the row."""
+        for table in schema.tables:
+            source = sources[table.name]
+            kinds = ask(self._connection, COMPUTED, (source.schema, source.table)).column("computed")
+            if any(kinds.to_pylist()):
+                warnings.warn(
+                    f'"{source.schema}"."{source.table}" is a view or a foreign table. If it fails on a row (a '
+                    "division, a cast), the query fails after it was charged, the account freezes, and analysts "
+                    "learn that there is such a row. Store what it computes in a table or a materialized view.",
+                    UserWarning,
+                    stacklevel=2,
+                )
 
     def _rows(self, table: TableInfo, source: PostgresTable) -> tuple[str, Mapping[str, str]]:
         """SQL for the rows of a declared table, and how its columns and fields are stored."""

@@ -49,7 +49,8 @@ class Field:
     """A name in sight. `unit`: it is the unit of privacy; `column` is None where only the relation's `_unit`
     holds it. `hidden`: found only by its qualified name (the right side of USING). `key`: the declared table
     and column that its values name, on the way to the unit; `identifies`: it is that column itself.
-    `presence`: of a unit without a column, one that is NULL where an outer join found no row of its side."""
+    `presence`: of a unit without a column, one that is NULL where an outer join found no row of its side.
+    `capped`: its upper bound is what the rows of a unit that count give, and values may lie above it."""
 
     name: str
     table: str
@@ -61,6 +62,7 @@ class Field:
     key: tuple[str, str] | None = None
     identifies: bool = False
     presence: Column | None = None
+    capped: bool = False
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from deniable.sql.schema.declare import ColumnInfo, Schema
 from deniable.sql.tree import (
     Aggregate,
     AggregateRef,
+    Call,
     Expr,
     Key,
     KeyRef,
@@ -193,12 +194,20 @@ class _Answer:
                 "one person.",
                 "Group by it in a subquery, and aggregate over that.",
             )
-        expr = as_key(self.scope.rows(node))
+        expr = as_key(self._open_last(self.scope.rows(node)))
         exprs = [key.of for key in self.keys]
         if expr not in exprs:
             self._add_key(name, expr)
             return len(self.keys) - 1
         return exprs.index(expr)
+
+    def _open_last(self, expr: Expr) -> Expr:
+        """A number of a unit's rows as a key: the last of its values is "and more", so that whoever has more
+        rows than count is in a group too."""
+        field = next((f for f in self.scope.fields if f.capped and f.column == expr), None)
+        if field is None or field.bounds.upper is None:
+            return expr
+        return Call("least", (expr, Literal(int(field.bounds.upper), INTEGER)), INTEGER)
 
     def _add_key(self, name: str, expr: Expr) -> None:
         values = domain(expr, self.scope)
@@ -255,7 +264,7 @@ class _Answer:
 
     def _as_key(self, node: exp.Expr) -> KeyRef | None:
         row = self.scope.attempt(node) if self.keys else None
-        row = None if row is None else as_key(row)
+        row = None if row is None else as_key(self._open_last(row))
         for index, key in enumerate(self.keys):
             if key.of == row:
                 return KeyRef(index, key.of.type)

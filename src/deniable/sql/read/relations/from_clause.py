@@ -488,7 +488,8 @@ def _item(scope: Scope, item: exp.Expr, rows: Translator, made: list[tuple[str, 
     of = Field(name, "", column, scope.interval(expr), key_domain)
     if origin is None:
         return of
-    return replace(of, unit=origin.unit, key=origin.key, identifies=origin.identifies)
+    of = replace(of, unit=origin.unit, key=origin.key, identifies=origin.identifies)
+    return replace(of, capped=origin.capped)
 
 
 def _set_operation(sources: Sources, node: exp.SetOperation) -> Scope:

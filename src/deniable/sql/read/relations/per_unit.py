@@ -176,6 +176,12 @@ class _Groups:
         keys = {f"k{i}": self.scope.interval(key) for i, key in enumerate(self.keys)}
         return keys | {f"a{i}": inner_bounds(each, self.max_rows) for i, each in enumerate(self.aggregates)}
 
+    def is_capped(self, expr: Expr) -> bool:
+        """Whether it is a count that may be larger than the rows of a unit that count."""
+        if self.max_rows is None or not isinstance(expr, Column) or not expr.name.startswith("a"):
+            return False
+        return self.aggregates[int(expr.name[1:])].statistic in (Statistic.COUNT, Statistic.COUNT_DISTINCT)
+
 
 def _is_unit_alone(scope: Scope, node: exp.Expr) -> bool:
     return isinstance(node, exp.Column) and scope.find(node).column is None
@@ -215,7 +221,8 @@ def _items(groups: _Groups, select: exp.Select) -> tuple[list[Field], list[tuple
         if isinstance(node, exp.Column):
             origin = groups.scope.named_by(node)
         key = None if origin is None else origin.key
-        items.append(Field(name, "", Column(f"c{i}", expr.type), key=key))
+        capped = groups.is_capped(expr)
+        items.append(Field(name, "", Column(f"c{i}", expr.type), key=key, capped=capped))
     return items, outputs
 
 
