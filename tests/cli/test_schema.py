@@ -295,3 +295,15 @@ def test_the_owner_counts_cells_that_do_not_fit_and_nobody_else_does(tmp_path: P
     assert [count["unread"] for count in counts] == [0, 1]
     assert "do not fit" not in run("check", place, str(data)).stdout
     assert deniable("schema", "check", place, "--cells", code=2).stderr.startswith("Expected the data too")
+
+
+@pytest.mark.parametrize("more", [[], ["--cells"]])
+def test_a_check_says_that_rows_of_nobody_do_not_count(tmp_path: Path, more: list[str]) -> None:
+    data, place = tmp_path / "visits.csv", tmp_path / "visits.yaml"
+    data.write_text("Person ID,days\n1,2\n,3\n", encoding="utf-8")
+    place.write_text(
+        'tables: {visits: {unit: "Person ID", columns: {"Person ID": integer, days: integer}}}',
+        encoding="utf-8",
+    )
+    answer = run("check", str(place), str(data), *more)
+    assert "Rows with an empty Person ID are not counted." in answer.stdout

@@ -214,7 +214,13 @@ def check(
     for table in schema.tables:
         show.heading(f"{table.name}: {_kind(table)}")
         show.table(("column", "type", "bounds", "public keys"), [_row(column) for column in table.columns])
-    show.say("", f"Good. Version of the data: {schema.version}.")
+    show.say("", *_empty_units(schema), f"Good. Version of the data: {schema.version}.")
+
+
+def _empty_units(schema: Schema) -> list[str]:
+    """What becomes of rows that name nobody."""
+    units = dict.fromkeys(table.unit for table in schema.tables if not table.public and table.unit)
+    return [f"Rows with an empty {unit} are not counted." for unit in units]
 
 
 def _show_cells(schema: Schema, source: str | None, json: bool) -> None:
@@ -240,7 +246,7 @@ def _show_cells(schema: Schema, source: str | None, json: bool) -> None:
         for each in columns
     ]
     show.table(("column", "cells", "empty", "do not fit", "are written like"), rows, right=(1, 2, 3))
-    show.say("", OWNER_ONLY)
+    show.say("", OWNER_ONLY, *_empty_units(schema))
     if any(each.unread for each in columns):
         show.say(UNREAD)
 
