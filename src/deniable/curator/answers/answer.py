@@ -162,8 +162,8 @@ class Answer(Release[pa.Table]):
             )
         if self.delta and not self.value.num_rows:
             notes.append(NO_GROUP)
-        if self.bounding is not None:
-            notes.append(words.bounding(self.bounding, self.left_out.column_names))
+        if self.bounding is not None and (line := words.bounding(self.bounding, self.left_out.column_names)):
+            notes.append(line)
         for name, (lower, upper) in self.bounds.items():
             notes.append(
                 f"The bounds of {name} were discovered privately, and paid for: {lower:.6g} to {upper:.6g}."

@@ -318,6 +318,8 @@ def _quantile_names(plan: Plan) -> set[str]:
 def run_serves(content: Mapping[str, Any], plan: Plan) -> bool:
     """Whether a run that was kept measured what `plan` does. Another version may plan the same text
     otherwise."""
+    if plan.row_bound is not None and content["limit"]["rows"] != plan.row_bound.rows:
+        return False
     return bool(content["layout"] == _layout(plan))
 
 
