@@ -18,7 +18,7 @@ from tests.server.hospital import Hospital
 OUTSIDE = {"/v1/logout"}
 """It ends the session that asks; a token has none."""
 BRIEF = settings(
-    max_examples=min(40, settings().max_examples // 15),  # 2 in `make test`, 40 in `make soak`
+    max_examples=min(40, settings().max_examples // 7),  # 4 in `make test`, 40 in `make soak`
     deadline=None,
     database=None,
     derandomize=True,

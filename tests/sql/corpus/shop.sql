@@ -227,11 +227,9 @@ AND EXISTS (SELECT * FROM lineitem WHERE l_orderkey = o_orderkey AND l_commitdat
 SELECT 100.00 * SUM(CASE WHEN p_type LIKE 'PROMO%' THEN l_extendedprice * (1 - l_discount) ELSE 0 END) / SUM(l_extendedprice * (1 - l_discount)) AS promo_revenue
 FROM lineitem, part WHERE l_partkey = p_partkey AND l_shipdate >= DATE '1995-09-01' AND l_shipdate < DATE '1995-10-01'
 
--- missing: whose values are private. Rare values are not released
 WITH order_values AS (SELECT l_orderkey, SUM(l_extendedprice * (1 - l_discount)) AS value FROM lineitem GROUP BY l_orderkey)
 SELECT AVG(value) AS mean_order_value FROM order_values
 
--- missing: whose values are private. Rare values are not released
 SELECT o_orderstatus, AVG(lines) FROM (SELECT o.o_orderkey, o.o_orderstatus, COUNT(*) AS lines FROM orders o JOIN lineitem l ON l.l_orderkey = o.o_orderkey GROUP BY o.o_orderkey, o.o_orderstatus) t GROUP BY o_orderstatus
 
 SELECT c_mktsegment, COUNT(DISTINCT o_orderkey) AS orders, COUNT(*) AS lines FROM customer JOIN orders ON c_custkey = o_custkey JOIN lineitem ON o_orderkey = l_orderkey GROUP BY c_mktsegment

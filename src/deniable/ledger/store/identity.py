@@ -1,9 +1,9 @@
 """Which file a path shows: its device and inode, asked for so that the file costs no more to write.
 
-`os.stat` asks for times too. Where times are fine (Linux 6.13 and later, "multigrain timestamps"), whoever writes a
-file next must then give it a new time, and a sync must write that as well: asking a log for its status twice a charge
-cost a tenth of the charge. `statx` can be asked for the inode alone. Where it is missing, or is not let through to the
-kernel, `os.stat` is asked.
+`os.stat` asks for times too. Where times are fine (Linux 6.13 and later, "multigrain timestamps"), whoever
+writes a file next must then give it a new time, and a sync must write that as well: asking a log for its
+status twice a charge cost a tenth of the charge. `statx` can be asked for the inode alone. Where it is
+missing, or is not let through to the kernel, `os.stat` is asked.
 Reference: statx(2); Documentation/filesystems/multigrain-ts.rst of Linux.
 """
 

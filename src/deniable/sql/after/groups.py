@@ -100,7 +100,8 @@ def _refuse(key: PrivateKey) -> NoReturn:
     refuse(
         f"This aggregates over groups by {name}, whose values are private. Rare values are not released, so "
         "the result would be of the common ones alone.",
-        "Ask for the groups themselves, or have their public values declared (keys=, --keys).",
+        f"If each {name} belongs to one person, add the unit of privacy to the inner GROUP BY. Ask for the "
+        "groups themselves, or have their public values declared (keys=, --keys).",
     )
 
 

@@ -28,7 +28,7 @@ from deniable.sql.read.names import fold, with_declared_fields
 from deniable.sql.read.parse import check_nodes, name_of, syntax
 from deniable.sql.read.query import MAX_OUTPUTS, query_of
 from deniable.sql.read.relations.from_clause import Sources, rows_of, subquery
-from deniable.sql.read.relations.per_unit import plain
+from deniable.sql.read.relations.per_unit import belongs_to_one_unit, plain
 from deniable.sql.refusals import refuse
 from deniable.sql.schema.declare import Schema
 from deniable.sql.tree import Query
@@ -243,8 +243,12 @@ class _Splitter:
         return _Kind.BLOCK
 
     def _by_unit(self, sources: Sources, select: exp.Select) -> bool:
+        """Whether its groups are rows of one unit each. A key that leads to one unit says so inside a query
+        alone: at its end the values of the key are asked for, which are private."""
         scope = rows_of(sources, _known_rows(select))
         keys = keys_of(select, scope)
+        if _is_read_on(select) and any(belongs_to_one_unit(scope, key) for key in keys):
+            return True
         return any(
             isinstance(key, exp.Column) and not isinstance(key.this, exp.Star) and scope.find(key).unit
             for key in keys
@@ -338,6 +342,14 @@ class _Splitter:
         )
         placeholder.replace(_reading(name, names, select))
         return outer
+
+
+def _is_read_on(select: exp.Select) -> bool:
+    """Whether it stands in FROM or WITH, so that its rows are read by another query."""
+    node = select.parent
+    while isinstance(node, (exp.Subquery, exp.SetOperation)):
+        node = node.parent
+    return isinstance(node, (exp.From, exp.Join, exp.CTE))
 
 
 def _name_key(select: exp.Select, key: exp.Expr) -> str:

@@ -35,17 +35,27 @@ def plain(node: exp.Expr) -> exp.Expr:
 
 
 def per_unit(scope: Scope, select: exp.Select, unit: Unit) -> Scope:
-    """SELECT unit, x, COUNT(*) … GROUP BY unit, x; SELECT DISTINCT unit, x."""
+    """SELECT unit, x, COUNT(*) … GROUP BY unit, x; SELECT DISTINCT unit, x; the same without the unit, where
+    a key belongs to one unit alone."""
     _check_unit(scope)
     nodes = _group_nodes(scope, select)
     units = [n for n in nodes if isinstance(n, exp.Column) and scope.find(n).unit]
-    if not units:
+    if not units and not any(belongs_to_one_unit(scope, n) for n in nodes):
         refuse(
             f"A subquery that groups must group by the unit of privacy {shown(str(unit.column_name))}.",
             "Add it to GROUP BY, or group at the end of the query.",
         )
     keys = _keys(scope, [n for n in nodes if n not in units])
     return _group_by_unit(scope, select, keys, unit.max_rows)
+
+
+def belongs_to_one_unit(scope: Scope, node: exp.Expr) -> bool:
+    """Whether the owner declared that each value of a column leads to one unit: an order to its customer.
+    Then grouping by it is grouping by the unit and it. Where the declaration is wrong, each unit has a
+    group of its own, so the guarantee does not rest on it."""
+    if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+        return False
+    return scope.find(node).key is not None
 
 
 def grouped_for_each_unit(scope: Scope, select: exp.Select) -> Scope:
