@@ -205,14 +205,14 @@ class Inquiry(Original):
         parts_price, left = float(sum(map(profile.price, quote.missing))), would.left.epsilon
         if parts_price <= left or not would.fits:
             return None
-        spent, limit = account.spent().epsilon, float(account.limit.epsilon)
+        balance, limit = account.spent().epsilon, float(account.limit.epsilon)
         return BudgetExceeded(
-            f"This query and the parts of the profile that it needs first (ε = {short_up(parts_price)}) would "
-            f'bring the account "{account.name}" over its limit ε = {limit:g}. Nothing was run and nothing was '
-            f"charged. Ask with ε ≤ {short_down(max(0.0, quote.epsilon + left - parts_price))}.",
+            f"This query and the parts of the profile that it needs first (ε = {short_up(parts_price)}) "
+            f'would bring the account "{account.name}" over its limit ε = {limit:g}. Nothing was run and '
+            f"nothing was charged. Ask with ε ≤ {short_down(max(0.0, quote.epsilon + left - parts_price))}.",
             asked=quote.epsilon,
-            spent=spent,
-            total=spent + quote.epsilon + parts_price,
+            spent=balance,
+            total=balance + quote.epsilon + parts_price,
             limit=limit,
         )
 

@@ -77,7 +77,8 @@ class ProfileNeeds:
         return InvalidQuery(
             f"What ε this ± needs is known once the {' and the '.join(map(str, self.missing))} are bought, "
             "from the owner's allowance for the profile. Nothing was run and nothing was charged. Ask for "
-            "the answer, which buys them first; or with epsilon=; or let the owner buy them: curator.profile()."
+            "the answer, which buys them first; or with epsilon=; or let the owner buy them: "
+            "curator.profile()."
         )
 
 

@@ -339,9 +339,6 @@ class Bounding:
     for_all: bool = True
     values: tuple[tuple[str, float, float], ...] = ()
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "values", tuple((name, low, high) for name, low, high in self.values))
-
 
 @dataclass(frozen=True)
 class Result:

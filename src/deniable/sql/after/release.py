@@ -102,7 +102,8 @@ class ReleasedBlock:
         noises = {name: CellNoise.from_dict(each) for name, each in content.get("noises", {}).items()}
         bounding = None
         if content.get("bounding"):
-            bounding = Bounding(**content["bounding"])
+            fields_kept = content["bounding"]
+            bounding = Bounding(**{**fields_kept, "values": tuple(map(tuple, fields_kept.get("values", ())))})
         return cls(unpack_table(content["table"]), limits, bounds, noises, bounding)
 
 

@@ -62,8 +62,8 @@ class PeopleByRows(ProfileMechanism):
 @dataclass(frozen=True)
 class RowBound:
     """How many rows of a person count. Where it is `for_all` rows, nobody was seen to have more and fewer
-    than `unseen` people have, with probability CONFIDENCE; else the number is that of people with no more. Where
-    `unseen` is 0 nobody can have more, by the form of the query, and nothing is said."""
+    than `unseen` people have, with probability CONFIDENCE; else the number is that of people with no more.
+    Where `unseen` is 0 nobody can have more, by the form of the query, and nothing is said."""
 
     rows: int
     for_all: bool
