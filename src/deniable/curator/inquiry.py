@@ -229,6 +229,7 @@ class Inquiry(Original):
 
     def _charge(self, quote: Quote, stop: Stop) -> Release[ReleasedText]:
         desk = self._desk
+        assert not quote.missing  # what was only assumed for its price is never run
         # Planned and priced before anything is written: a refusal leaves no trace.
         mechanism, delta = Stoppable(quote.mechanism, stop, quote.loss), quote.charge_delta
         words = _cut(self._question.text)
