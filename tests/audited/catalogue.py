@@ -66,6 +66,9 @@ from deniable.sql.plan.bounds import row_classes
 from deniable.sql.plan.bounds.values import ValueBounds
 from deniable.sql.plan.measures.totals import Sum
 from deniable.sql.plan.plan import Plan
+from deniable.sql.profile.rows import PeopleByRows
+from deniable.sql.profile.spread import ValueSpread
+from deniable.sql.profile.totals import PeopleByTotals
 from deniable.units import Unit
 from tests.audit.test_shipped import SHIPPED
 from tests.audited.twins import QuietBound, QuietNoise
@@ -582,6 +585,7 @@ ELSEWHERE: dict[type, str] = {
     **{type(client): "tests/local/test_audit.py" for client, *_ in CLIENTS},
     **{type(kind): "tests/learn/pate/test_aggregate.py" for kind, _ in VOTES},
     Plan: "tests/audit/test_endpoint.py",
+    **dict.fromkeys((PeopleByRows, ValueSpread, PeopleByTotals), "tests/sql/profile/test_audit.py"),
     FedAvg: "tests/federated/test_audited.py",
     CrossSilo: "tests/federated/silos/test_audited.py",
     IntegerNoise: "tests/audit/test_shipped.py",  # as the noise of Laplace and Gaussian

@@ -46,7 +46,7 @@ def test_asking_does_nothing_until_an_answer_is_wanted(hospital: Open) -> None:
 def test_a_preview_and_an_answer_are_planned_once(hospital: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     plans: list[Any] = []
     plan = quote.plan
-    monkeypatch.setattr(quote, "plan", lambda *args: plans.append(args) or plan(*args))
+    monkeypatch.setattr(quote, "plan", lambda *args, **rest: plans.append(args) or plan(*args, **rest))
     asked = hospital().ask(COUNT, epsilon=0.5)
     first = asked.preview()
     answer = asked.answer()
@@ -63,7 +63,7 @@ def test_a_kept_answer_is_neither_read_nor_planned_again(
     curator = hospital()
     first = curator.sql(COUNT, epsilon=0.5)
     for module, name in ((quote, "plan"), (desk, "split_query")):
-        monkeypatch.setattr(module, name, lambda *_: pytest.fail("It was kept."))
+        monkeypatch.setattr(module, name, lambda *_, **rest: pytest.fail("It was kept."))
     again = curator.sql(COUNT, epsilon=0.5)
     assert again.again
     assert again.value.equals(first.value)
@@ -79,7 +79,7 @@ def test_what_others_paid_for_is_refused_before_it_is_charged(
     curator.sql(COUNT, epsilon=0.5)
     ada = curator.share("ada", Budget(1))
 
-    def refuse(*_: Any) -> None:
+    def refuse(*_: Any, **rest: Any) -> None:
         raise InvalidQuery("Another version refuses it.")
 
     monkeypatch.setattr(quote, "plan", refuse)
@@ -96,7 +96,7 @@ def test_what_others_paid_for_is_refused_before_it_is_charged(
 def test_what_the_planner_refuses_is_refused_before_anything_is_written(
     hospital: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: Any) -> None:
+    def refuse(*_: Any, **rest: Any) -> None:
         raise InvalidQuery("It is not planned.")
 
     curator = hospital()

@@ -15,6 +15,8 @@ from deniable._version import VERSION
 COMMANDS = {
     "query": "Ask a private table in SQL: a table with a ± for every number, charged to a limit that is "
     "kept beside the data.",
+    "profile": "Show what is known of a private table: how many rows people have, how large values are. Buy "
+    "it as its owner.",
     "train": "Train a classifier on a table by DP-SGD; save the model and a certificate of what it costs.",
     "federate": "Train a classifier on the rows of many clients by federated averaging; every client is "
     "protected as a whole.",

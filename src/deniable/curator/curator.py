@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -19,12 +19,14 @@ from deniable.curator.opening import accounts
 from deniable.curator.opening.accounts import LedgerPlace, Payment
 from deniable.curator.opening.data_set import DataSet
 from deniable.curator.preview import Preview
+from deniable.curator.profile import Profile, TableProfile, check_analyst, choose_allowance
 from deniable.curator.question import AskTerms, Question
 from deniable.errors import DeniableError, InvalidParameter
 from deniable.guarantee import Budget
 from deniable.ledger import Ledger, names
-from deniable.loss import Number
+from deniable.loss import Number, exact
 from deniable.mechanism import Random
+from deniable.numbers import short_up
 from deniable.process import Original
 from deniable.sql.after.closed.runs import Runner
 from deniable.sql.engines import open_engine
@@ -88,6 +90,7 @@ class Curator(Original):
         account: str | None = None,
         analyst: str | None = None,
         purpose: str | None = None,
+        profile: Number | None = None,
         floor: float = 0.0,
         memory: str | None = None,
         seconds: float | None = None,
@@ -107,13 +110,15 @@ class Curator(Original):
         of the ledger name it where the owner opens the data. `account`
         names the data set in the ledger, after its private tables by default: two data sets in one ledger
         need two names. `purpose="counts"`, at the first use, is for many answers with Gaussian noise (`of=`,
-        `plan_for`). `analyst` says who asks; her own part of the account is used if there is one. `floor`
+        `plan_for`). `profile`, at the first use, is the ε that may be spent on the profile of the tables, in
+        all: by default a tenth of the limit's where the unit is a column without max_rows, else 0, which is
+        none. `analyst` says who asks; her own part of the account is used if there is one. `floor`
         rounds response times up to whole steps of so many seconds. `memory`, `seconds` and `threads` limit
         the engine. `on_failure` tells the owner, and nobody else, why an engine failed."""
         _check_terms(unit, limit)
         data = DataSet.describe(source, name, _schema(schema), account)
         if analyst is not None:
-            names.name(analyst, "an analyst")
+            check_analyst(names.name(analyst, "an analyst"))
         resources: list[Any] = []
         try:
             place = LedgerPlace.find(data, ledger, limit, analyst, on_failure)
@@ -123,11 +128,15 @@ class Curator(Original):
             engine = open_engine(data.sources, full_schema, memory=memory, seconds=seconds, threads=threads)
             resources.append(engine)
             payment = accounts.payment(place, terms, unit, on_failure)
+            if payment.proposal is not None:
+                allowance = choose_allowance(payment.proposal.limit, terms.unit, profile)
+                payment = replace(payment, proposal=replace(payment.proposal, allowance=allowance))
             resources += payment.resources
             places = tuple(str(path.resolve()) for path in terms.paths)
             accounts.note_version(payment.account, full_schema, version)
             desk = Desk(engine, full_schema, payment.account, floor=floor, rng=rng, places=places)
             curator = cls._make_paid(desk, payment, resources)
+            curator._check_allowance(profile)
             curator.schema_files = data.schema_files
             return curator
         except BaseException:  # it goes on to the owner as it is; nothing stays open behind it
@@ -138,9 +147,23 @@ class Curator(Original):
     def _make_paid(cls, desk: Desk, payment: Payment, resources: list[Any]) -> Curator:
         curator = cls(desk, payment.ledger)
         curator._resources, curator._proposal, curator._unbound = resources, payment.proposal, payment.unbound
+        desk.profile = Profile(
+            payment.ledger, payment.account.root, payment.account.unit, desk.schema, curator._begin
+        )
         if payment.proposal is not None:
             payment.account.propose(curator._begin)
+            desk.profile.propose(payment.proposal.allowance)
         return curator
+
+    def _check_allowance(self, asked: Number | None) -> None:
+        """An allowance is set when an account is made."""
+        assert self._desk.profile is not None
+        allowance = self._desk.profile.allowance
+        if asked is not None and exact(asked) != allowance:
+            raise InvalidParameter(
+                f'The account "{self.account.root}" has an allowance of ε = {short_up(float(allowance))} for '
+                "its profile, and that stays. Nothing was opened. Leave profile= out."
+            )
 
     # -------------------------------------------------------------------------------------------- asking
 
@@ -242,22 +265,54 @@ class Curator(Original):
     def share(self, analyst: str, limit: Budget) -> Curator:
         """The same data for `analyst`, under a limit of her own inside the data set's. What others have paid
         for costs the data set nothing when she asks it again; her own limit it does cost."""
+        check_analyst(analyst)
         part = names.part(self.account.root, analyst)
         with self._desk.turn:
             self._begin()
         root = self.account.root
         self.ledger.create(part, limit=limit, parent=root)
         account = self.ledger.account(part, analyst=analyst).same_data_as(self.account)
-        return Curator(self._desk.charge_to(account), self.ledger)
+        return Curator(self._desk.charge_to(account, analyst), self.ledger)
 
     def as_analyst(self, analyst: str) -> Curator:
         """The same data for an analyst who has a limit of her own already: what `share` made, found again."""
+        check_analyst(analyst)
         root = self.account.root
         own = self.ledger.account(names.part(root, analyst))
         account = accounts.part_of(self.ledger, own, root, analyst).same_data_as(self.account)
-        return Curator(self._desk.charge_to(account), self.ledger)
+        return Curator(self._desk.charge_to(account, analyst), self.ledger)
 
     # -------------------------------------------------------------------------------------------- the owner
+
+    def profile(self, *parts: str, buy: bool = True) -> TableProfile:
+        """What is known of the data before a question is asked: people by their rows, values of columns.
+
+        Its owner buys the `parts` that are named, and are not there yet, from the allowance that was set when
+        the account was made: "rows" (of each table, which is what is bought where none is named) or a column
+        like "cost" or "visits.cost". Else the first question that needs a part buys it. `buy=False` only
+        shows what is known, to whoever asks, free. What was bought stays as it is for later versions of the
+        data; `renew_profile` measures it anew."""
+        return self._buy_profile(parts, buy=buy, again=False)
+
+    def renew_profile(self, *parts: str) -> TableProfile:
+        """The same, bought anew of the data as it is now, or after a part was paid for and lost. For the
+        owner."""
+        return self._buy_profile(parts, buy=True, again=True)
+
+    def _buy_profile(self, parts: tuple[str, ...], *, buy: bool, again: bool) -> TableProfile:
+        self._desk.check_home()
+        profile = self._desk.profile
+        assert profile is not None
+        if buy and not self.account.by_owner:
+            raise InvalidParameter(
+                "Only the owner buys parts of a profile by name. Nothing was charged. See what is known with "
+                "buy=False; a question buys what it needs by itself."
+            )
+        for part in profile.name_parts(parts) if buy else ():
+            with self._desk.turn:
+                self._begin()
+                profile.buy(part, self._desk.engine, lambda m: m, self._desk.rng, None, again=again)
+        return profile.show()
 
     def prepare(self) -> None:
         """Bound every unit's rows once and keep the bounded table beside the engine, so that later queries
@@ -287,6 +342,8 @@ class Curator(Original):
         self.account.become(account)
         if self.ledger is not ledger:
             self.ledger.become(ledger)
+        if self._desk.profile is not None:
+            self._desk.profile.settle()
 
     def close(self) -> None:
         """Let go of the data and the ledger."""

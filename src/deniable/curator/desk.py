@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from functools import lru_cache
 
+from deniable.curator.profile import Profile
 from deniable.curator.stop import Stop, check_floor
 from deniable.ledger import Account
 from deniable.mechanism import Random
@@ -25,7 +26,8 @@ class Desk:
 
     `places` is where the data lies, `limit_delta` the δ of the data set's limit as it was last read. `begin`
     is called before an account that exists is charged. One query runs at a time: the one that has the `turn`.
-    `runner` computes what follows a release; None: this process does.
+    `runner` computes what follows a release; None: this process does. `profile` is what is known of the data
+    beforehand, `analyst` who asks, if not whoever opened it.
     """
 
     def __init__(
@@ -39,6 +41,8 @@ class Desk:
         places: tuple[str, ...] = (),
         turn: threading.Lock | None = None,
         runner: Runner | None = None,
+        profile: Profile | None = None,
+        analyst: str | None = None,
     ) -> None:
         self._home = Home()
         self._asking: list[Stop] = []
@@ -52,6 +56,8 @@ class Desk:
         self.places = places
         self.turn = turn or threading.Lock()
         self.runner = runner
+        self.profile = profile
+        self.analyst = analyst
         self.begin: Callable[[], None] = lambda: None
         self.limit_delta = account.view().standings[account.root].filter.limit.delta
 
@@ -62,8 +68,8 @@ class Desk:
     def check_home(self) -> None:
         self._home.check("This curator", WAY_OUT)
 
-    def charge_to(self, account: Account) -> Desk:
-        """The same data, paid for by another account."""
+    def charge_to(self, account: Account, analyst: str) -> Desk:
+        """The same data, asked about by an analyst whose own account pays."""
         return Desk(
             self.engine,
             self.schema,
@@ -73,6 +79,8 @@ class Desk:
             places=self.places,
             turn=self.turn,
             runner=self.runner,
+            profile=self.profile,
+            analyst=analyst,
         )
 
     def enter(self) -> Stop:

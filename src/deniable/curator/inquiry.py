@@ -17,10 +17,12 @@ from deniable.curator.preview import Preview
 from deniable.curator.question import Question
 from deniable.curator.quote import Quote, read_quote, state_terms
 from deniable.curator.stop import Pace, Stop, Stoppable, by_signal
-from deniable.errors import LedgerError, Stopped
+from deniable.errors import BudgetExceeded, LedgerError, Stopped
 from deniable.guarantee import query_delta
+from deniable.ledger.balances import ChargePreview
 from deniable.ledger.releases import LedgerView
 from deniable.mechanism import Release
+from deniable.numbers import short_down, short_up
 from deniable.process import Original
 from deniable.sql.after.closed.runs import RunClosed, run_here
 from deniable.sql.after.release import ReleasedText
@@ -58,6 +60,7 @@ class Inquiry(Original):
         self._desk = desk
         self._question = question
         self._quotes: dict[str, Quote] = {}
+        self._buys = True
         self._stops: list[Stop] = []
         self._run_after: RunClosed = run_here
         if desk.runner is not None:
@@ -75,7 +78,11 @@ class Inquiry(Original):
             more = account.times(quote.loss, delta=quote.charge_delta)
             advice = advise_account(account, self._question, quote.terms)
         refusal = None if free else would.refusal
-        errors, confidence, fits = quote.expect_errors(), quote.terms.confidence, would.fits or free
+        parts_refusal = None if free else self._refuse_parts(quote, would)
+        if parts_refusal is not None:
+            refusal = str(parts_refusal)
+        errors, confidence = quote.expect_errors(), quote.terms.confidence
+        fits = free or (would.fits and parts_refusal is None)
         shares, cost = (*quote.shares(), *advice), (quote.epsilon, quote.delta)
         return Preview(*cost, errors, confidence, fits, free, would.left, refusal, more, shares)
 
@@ -125,7 +132,9 @@ class Inquiry(Original):
         while True:
             at = query_delta(desk.limit_delta) if delta is None else delta
             if repr(at) not in self._quotes:
-                quote = read_quote(desk, self._question, split, at, text_terms, self._run_after)
+                quote = read_quote(
+                    desk, self._question, split, at, text_terms, self._run_after, buys=self._buys
+                )
                 self._quotes[repr(at)] = quote
             quote, view = self._find(self._quotes[repr(at)])
             limit_delta = view.standings[desk.account.root].filter.limit.delta
@@ -156,12 +165,56 @@ class Inquiry(Original):
         try:
             quote, view = self._look()
             stop.check()
+            if view.kept is None and quote.missing:
+                quote, view = self._complete_profile(quote, stop)
             paid_text = self._pay(quote, view, stop, pace)
             outcome = partial(self._give, quote, view, paid_text, pace.seconds, stop)
         except Exception as error:  # it is raised again, as it is, when its time has come
             outcome = partial(_raise, error)
         pace.end_work()
         return Reply(pace, outcome, partial(self._leave, stop))
+
+    def _complete_profile(self, quote: Quote, stop: Stop) -> tuple[Quote, LedgerView]:
+        """What the question needs of the profile, bought in charges of their own; then the question as it is
+        charged. A question that would be refused buys nothing."""
+        desk = self._desk
+        if quote.terms.within is None:
+            would = desk.account.preview(quote.loss, delta=quote.charge_delta)
+            if not would.fits:  # refused as ever, and planned without what would have been bought
+                self._buys = False
+                self._quotes.clear()
+                return self._look()
+            if refusal := self._refuse_parts(quote, would):
+                raise refusal
+        assert desk.profile is not None
+        for part in quote.missing:
+            with stop.turn(desk.turn):
+                desk.begin()
+                desk.profile.buy(
+                    part, desk.engine, lambda m: Stoppable(m, stop), desk.rng, desk.analyst, fair=(Stopped,)
+                )
+        self._quotes.clear()
+        return self._look()
+
+    def _refuse_parts(self, quote: Quote, would: ChargePreview) -> BudgetExceeded | None:
+        """Why the parts of the profile and the question do not fit together, if they do not; for whoever asks
+        on the data set's own account, since others are not told what that has left."""
+        account, profile = self._desk.account, self._desk.profile
+        if profile is None or not quote.missing or account.name != account.root:
+            return None
+        parts_price, left = float(sum(map(profile.price, quote.missing))), would.left.epsilon
+        if parts_price <= left or not would.fits:
+            return None
+        balance, limit = account.spent().epsilon, float(account.limit.epsilon)
+        return BudgetExceeded(
+            f"This query and the parts of the profile that it needs first (ε = {short_up(parts_price)}) "
+            f'would bring the account "{account.name}" over its limit ε = {limit:g}. Nothing was run and '
+            f"nothing was charged. Ask with ε ≤ {short_down(max(0.0, quote.epsilon + left - parts_price))}.",
+            asked=quote.epsilon,
+            spent=balance,
+            total=balance + quote.epsilon + parts_price,
+            limit=limit,
+        )
 
     def _pay(self, quote: Quote, view: LedgerView, stop: Stop, pace: Pace) -> PaidText:
         """What was kept or is released now. Who has not paid for what is kept gets it as if it were new: with
@@ -176,6 +229,7 @@ class Inquiry(Original):
 
     def _charge(self, quote: Quote, stop: Stop) -> Release[ReleasedText]:
         desk = self._desk
+        assert not quote.missing  # what was only assumed for its price is never run
         # Planned and priced before anything is written: a refusal leaves no trace.
         mechanism, delta = Stoppable(quote.mechanism, stop, quote.loss), quote.charge_delta
         words = _cut(self._question.text)

@@ -9,6 +9,7 @@ gets ε/n and δ/n.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -23,11 +24,10 @@ from deniable.loss import Composed, Loss, Number, Zcdp, exact
 from deniable.numbers import plain
 from deniable.sql.plan.noise import Noise
 from deniable.sql.plan.plan import Plan
-from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
 from deniable.sql.tree import Query
-from deniable.units import Unit
 
+MakePlan = Callable[[Query, Terms], Plan]
 _TRIES = 8
 _LESS = 0.02
 """So much less noise on another account is worth a line."""
@@ -57,27 +57,27 @@ def noise_by_counts(limits: Filter, total: Budget) -> float:
 
 
 def plan_one_of(
-    queries: tuple[Query, ...], unit: Unit, terms: Terms, many: int, rules: Filter, rho: Fraction
+    queries: tuple[Query, ...], make_plan: MakePlan, terms: Terms, many: int, rules: Filter, rho: Fraction
 ) -> tuple[tuple[Plan, ...], Loss, Terms]:
     """The plans of a text that is one of `many` under `rules`, their loss, and the terms they were made
     for."""
     basic = terms.shared(many)
-    plain_plans = tuple(plan(query, unit, basic.shared(len(queries))) for query in queries)
-    best = _by_noise(queries, unit, terms, many, rules, rho)
+    plain_plans = tuple(make_plan(query, basic.shared(len(queries))) for query in queries)
+    best = _by_noise(queries, make_plan, terms, many, rules, rho)
     if best is None or _width(plain_plans) <= _width(best[0]):
         return plain_plans, _compose([each.loss for each in plain_plans]), basic
     return best
 
 
 def _by_noise(
-    queries: tuple[Query, ...], unit: Unit, terms: Terms, many: int, rules: Filter, rho: Fraction
+    queries: tuple[Query, ...], make_plan: MakePlan, terms: Terms, many: int, rules: Filter, rho: Fraction
 ) -> tuple[tuple[Plan, ...], Loss, Terms] | None:
     """Gaussian plans whose charge, `many` times, the rules admit; None where noise alone is not the loss."""
     part = rho * _SPARED / (many * len(queries))
     for _ in range(_TRIES):
         try:
             own = _terms(terms, part)
-            plans = tuple(plan(query, unit, own) for query in queries)
+            plans = tuple(make_plan(query, own) for query in queries)
         except DeniableError:
             return None
         losses = [loss for each in plans for loss in _noise_losses(each)]

@@ -16,10 +16,12 @@ from deniable.accounting.filters.charges import Price
 from deniable.curator.answers.kept import KeptText
 from deniable.curator.desk import Desk
 from deniable.curator.one_of_many import check_of, plan_one_of, share_of, total_of
+from deniable.curator.profile import Profile
 from deniable.curator.question import Question
 from deniable.errors import InvalidQuery
 from deniable.guarantee import query_delta
 from deniable.loss import Loss, Number, exact
+from deniable.numbers import short_up
 from deniable.sql.after.afterwards import Afterwards
 from deniable.sql.after.closed.runs import RunClosed
 from deniable.sql.after.release import Blocks, block_plan
@@ -27,11 +29,57 @@ from deniable.sql.after.split import SplitQuery, split_query
 from deniable.sql.plan.plan import Plan
 from deniable.sql.plan.planner import plan
 from deniable.sql.plan.request import Terms
+from deniable.sql.profile.knowledge import NOTHING, Knowledge, list_parts
+from deniable.sql.profile.part import PartName
+from deniable.sql.tree import Query
+from deniable.units import Unit
 
 COMPUTED = "computed from released numbers"
 """What a preview says of a number that follows a release."""
 
 Planned = tuple[tuple[Plan, ...], Loss]
+
+
+@dataclass(frozen=True)
+class ProfileNeeds:
+    """What the blocks of a text need of a profile. It is looked up when a plan is made, and not for an answer
+    that is kept."""
+
+    profile: Profile | None
+    unit: Unit
+    blocks: tuple[Query, ...]
+    buys: bool
+
+    @cached_property
+    def parts(self) -> tuple[PartName, ...]:
+        return tuple(dict.fromkeys(part for block in self.blocks for part in list_parts(block, self.unit)))
+
+    @cached_property
+    def missing(self) -> tuple[PartName, ...]:
+        """The parts that are for sale, and not known."""
+        if self.profile is None or not self.buys:
+            return ()
+        return tuple(self.profile.list_missing(self.parts))
+
+    @cached_property
+    def knowledge(self) -> Knowledge:
+        """What is known, and what is missing as if it were."""
+        if self.profile is None:
+            return NOTHING
+        return self.profile.know(self.parts).assume(self.missing)
+
+    def plan(self, block: Query, terms: Terms) -> Plan:
+        return plan(block, self.unit, terms, knowledge=self.knowledge)
+
+    @property
+    def unknown_price(self) -> InvalidQuery:
+        """What is said of a ± that was asked for before the parts are bought."""
+        return InvalidQuery(
+            f"What ε this ± needs is known once the {' and the '.join(map(str, self.missing))} are bought, "
+            "from the owner's allowance for the profile. Nothing was run and nothing was charged. Ask for "
+            "the answer, which buys them first; or with epsilon=; or let the owner buy them: "
+            "curator.profile()."
+        )
 
 
 @dataclass(frozen=True)
@@ -45,6 +93,7 @@ class Quote:
     after: Afterwards | None
     keys: tuple[str, ...]
     make_plans: Callable[[], Planned]
+    needs: ProfileNeeds
 
     @cached_property
     def _plans_and_loss(self) -> Planned:
@@ -59,6 +108,12 @@ class Quote:
     @property
     def loss(self) -> Loss:
         return self._plans_and_loss[1]
+
+    @property
+    def missing(self) -> tuple[PartName, ...]:
+        """Parts of the profile that are bought before it is charged. Until then its plans assume them: what
+        it costs is known, how far it is off is not."""
+        return self.needs.missing
 
     @property
     def mechanism(self) -> Blocks:
@@ -94,6 +149,11 @@ class Quote:
 
     def expect_errors(self) -> dict[str, str]:
         """For each number of the answer how far it may be off."""
+        if self.missing:
+            names = [column.name for each in self.plans for column in each.expected()]
+            return dict.fromkeys(
+                names, f"known once the {' and the '.join(map(str, self.missing))} are bought"
+            )
         errors = [_word_errors(each, self.terms.confidence) for each in self.plans]
         if self.after is None:
             return errors[0]
@@ -101,7 +161,14 @@ class Quote:
         return {name: direct.get(name) or COMPUTED for name in self.after.numbers}
 
     def shares(self) -> tuple[str, ...]:
-        """What part of ε goes elsewhere than to the numbers, of each block once."""
+        """What part of ε goes elsewhere than to the numbers, of each block once; what is bought before."""
+        profile = self.desk.profile
+        if profile is not None and self.missing:
+            return tuple(
+                f"Buys the {part} first: ε = {short_up(float(profile.price(part)))}, once, from the owner's "
+                "allowance for the profile."
+                for part in self.missing
+            )
         return tuple(dict.fromkeys(line for each in self.plans for line in each.shares_told))
 
     def serve_from(self, kept: KeptText, text: str, run: RunClosed) -> Quote | None:
@@ -151,23 +218,36 @@ def read_quote(
     delta: Number,
     text_terms: dict[str, Any],
     run: RunClosed,
+    *,
+    buys: bool = True,
 ) -> Quote:
-    """The question at a δ; `text_terms` are the terms that its text says."""
+    """The question at a δ; `text_terms` are the terms that its text says. With `buys` it may buy parts of the
+    profile before it is charged."""
+    # What is declared is not bought: a promise about rows serves as it always did.
+    blocks = split.blocks if question.most_rows is None else ()
+    needs = ProfileNeeds(desk.profile, desk.account.unit, blocks, buys)
     if question.of is not None:
-        return _share_quote(desk, question, split, text_terms, run)
+        return _share_quote(desk, question, split, text_terms, run, needs)
     terms = question.plan_terms(text_terms | {"delta": delta})
     after = check_after(split, run)
-    unit, share = desk.account.unit, terms.shared(len(split.blocks))
+    share = terms.shared(len(split.blocks))
 
     def make_plans() -> Planned:
-        plans = tuple(plan(block, unit, share) for block in split.blocks)
+        if terms.within is not None and needs.missing:
+            raise needs.unknown_price
+        plans = tuple(needs.plan(block, share) for block in split.blocks)
         return plans, Blocks(plans).loss
 
-    return Quote(desk, split, terms, after, make_keys(desk, split, terms), make_plans)
+    return Quote(desk, split, terms, after, make_keys(desk, split, terms), make_plans, needs)
 
 
 def _share_quote(
-    desk: Desk, question: Question, split: SplitQuery, text_terms: dict[str, Any], run: RunClosed
+    desk: Desk,
+    question: Question,
+    split: SplitQuery,
+    text_terms: dict[str, Any],
+    run: RunClosed,
+    needs: ProfileNeeds,
 ) -> Quote:
     """As one of many: the ε and δ that are named are those of all of them, else they share the limit. Which
     noise serves best is seen from plans, and a part of the key, so that these are planned at once."""
@@ -178,9 +258,9 @@ def _share_quote(
     share_terms = text_terms | {"epsilon": budget.epsilon, "delta": query_delta(budget.delta)}
     terms = question.plan_terms(share_terms)
     rules, rho = share_of(account.standing().filter, total)
-    plans, loss, own_terms = plan_one_of(split.blocks, account.unit, terms, many, rules, rho)
+    plans, loss, own_terms = plan_one_of(split.blocks, needs.plan, terms, many, rules, rho)
     keys = make_keys(desk, split, own_terms)
-    return Quote(desk, split, own_terms, check_after(split, run), keys, lambda: (plans, loss))
+    return Quote(desk, split, own_terms, check_after(split, run), keys, lambda: (plans, loss), needs)
 
 
 def state_terms(split: SplitQuery, question: Question) -> dict[str, Any]:

@@ -325,12 +325,19 @@ class Query:
 class Bounding:
     """What a bound on the rows of a unit leaves out: `rows` of each count, `people` have more, give or take
     `within` (None where they were not counted), and it is told under the assumption that nobody has more than
-    `most`."""
+    `most`.
+
+    Where the bound is from the profile, fewer than `unseen` people have more rows (0: nobody can), and
+    numbers are either `for_all` rows or of people with no more; `values` are the columns whose sums were
+    clamped by it, with their ends."""
 
     rows: int
     most: int
     people: int | None = None
     within: int | None = None
+    unseen: int | None = None
+    for_all: bool = True
+    values: tuple[tuple[str, float, float], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,10 @@ TAKERS = {
     "deniable.sql.plan.plan": {"measure"},
     "deniable.sql.plan.draws": {"integers"},
     "deniable.audit.endpoint": {"measure"},
+    "deniable.sql.profile.mechanism": {"measure"},
 }
-"""Who may have integers before noise: the plan, which releases them, and audits on tables that were generated
-for them."""
+"""Who may have integers before noise: the plan and the parts of a profile, which release them, and audits on
+tables that were generated for them."""
 
 
 @pytest.fixture(scope="module")

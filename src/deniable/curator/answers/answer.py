@@ -162,8 +162,8 @@ class Answer(Release[pa.Table]):
             )
         if self.delta and not self.value.num_rows:
             notes.append(NO_GROUP)
-        if self.bounding is not None:
-            notes.append(words.bounding(self.bounding, self.left_out.column_names))
+        if self.bounding is not None and (line := words.bounding(self.bounding, self.left_out.column_names)):
+            notes.append(line)
         for name, (lower, upper) in self.bounds.items():
             notes.append(
                 f"The bounds of {name} were discovered privately, and paid for: {lower:.6g} to {upper:.6g}."
@@ -270,7 +270,7 @@ class Answer(Release[pa.Table]):
             bounds={name: (float(low), float(high)) for name, (low, high) in content["bounds"].items()},
             again=content["again"],
             computed=tuple(content.get("computed", ())),
-            bounding=None if bounding is None else Bounding(**bounding),
+            bounding=None if bounding is None else _read_bounding(bounding),
             remarks=tuple(content.get("remarks", ())),
         )
 
@@ -304,7 +304,7 @@ class Answer(Release[pa.Table]):
         if "left_out" in content:
             left_out = arrays.unpack_table(content["left_out"])
         if content.get("bounding"):
-            bounding = Bounding(**content["bounding"])
+            bounding = _read_bounding(content["bounding"])
         return cls(
             value=arrays.unpack_table(content["value"]),
             loss=record.loss,
@@ -320,6 +320,10 @@ class Answer(Release[pa.Table]):
             left_out=left_out,
             bounding=bounding,
         )
+
+
+def _read_bounding(content: Mapping[str, Any]) -> Bounding:
+    return Bounding(**{**content, "values": tuple(map(tuple, content.get("values", ())))})
 
 
 def _import_package(package: str) -> Any:

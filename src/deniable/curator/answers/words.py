@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from deniable.sql.profile.rows import RowBound
 from deniable.sql.tree import Bounding
 
 if TYPE_CHECKING:
@@ -108,6 +109,8 @@ def bounding(told: Bounding, columns: Collection[str]) -> str:
     >>> print(bounding(Bounding(16, 16, 0, 0), []))
     Each person counts for at most 16 rows. Nobody was seen to have more: that is assumed.
     """
+    if told.unseen is not None:
+        return _from_profile(told)
     if told.most <= told.rows:
         unseen = "Nobody is said to have more"
         if told.people is not None:
@@ -124,6 +127,16 @@ def bounding(told: Bounding, columns: Collection[str]) -> str:
         f"Each person counts for at most {told.rows:,} rows{about}. ± allows for what that leaves out if "
         f"nobody has more than {told.most:,}: that is assumed.{where}"
     )
+
+
+def _from_profile(told: Bounding) -> str:
+    """What the profile says of people with many rows, and of large values."""
+    sentences = [str(RowBound(told.rows, told.for_all, told.unseen or 0))]
+    sentences += [
+        f"Values of {name} are clamped to {low:,.6g} … {high:,.6g}; the profile shows none beyond."
+        for name, low, high in told.values
+    ]
+    return " ".join(sentence for sentence in sentences if sentence)
 
 
 def text_table(columns: Sequence[str], rows: Rows, right: Collection[str]) -> str:

@@ -4,10 +4,13 @@ it."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 from deniable.curator.opening.data_set import DataSet, address, files
+from deniable.curator.profile import make_allowance
 from deniable.errors import InvalidParameter, LedgerError, UnitMismatch
 from deniable.guarantee import Budget
 from deniable.ledger import Account, Ledger, names
@@ -46,6 +49,8 @@ class OpeningProposal:
     terms: DataSetTerms
     limit: Budget
     on_failure: OnFailure
+    allowance: Fraction = Fraction(0)
+    """For the profile."""
 
     def open_in_memory(self) -> tuple[Ledger, Account]:
         """A ledger that is forgotten, and in it the account as it would be made."""
@@ -81,6 +86,8 @@ class OpeningProposal:
             ):
                 ledger.reset(terms.name, terms.unit, limit=self.limit)
             account = open_account(ledger, terms.name, terms.unit, self.limit, terms.analyst)
+        with suppress(LedgerError):  # another process may have been faster
+            make_allowance(ledger, terms.name, self.allowance)
         bind(ledger, terms)
         account.is_new = True
         return account

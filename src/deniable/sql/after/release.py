@@ -102,7 +102,8 @@ class ReleasedBlock:
         noises = {name: CellNoise.from_dict(each) for name, each in content.get("noises", {}).items()}
         bounding = None
         if content.get("bounding"):
-            bounding = Bounding(**content["bounding"])
+            fields_kept = content["bounding"]
+            bounding = Bounding(**{**fields_kept, "values": tuple(map(tuple, fields_kept.get("values", ())))})
         return cls(unpack_table(content["table"]), limits, bounds, noises, bounding)
 
 
@@ -318,6 +319,8 @@ def _quantile_names(plan: Plan) -> set[str]:
 def run_serves(content: Mapping[str, Any], plan: Plan) -> bool:
     """Whether a run that was kept measured what `plan` does. Another version may plan the same text
     otherwise."""
+    if plan.row_bound is not None and content["limit"]["rows"] != plan.row_bound.rows:
+        return False
     return bool(content["layout"] == _layout(plan))
 
 

@@ -279,6 +279,12 @@ def answer(settled: Settled, groups: Sequence[Released]) -> Result:
 def _bounding(settled: Settled, beta: float) -> Bounding | None:
     """What bounding leaves out, as far as it is told."""
     limit, crowd, terms = settled.limit, settled.crowd, settled.plan.terms
+    row_bound = settled.plan.row_bound
+    if row_bound is not None:
+        values = tuple((name, *ends) for name, ends in settled.plan.clamps.items())
+        return Bounding(
+            limit.rows, limit.rows, unseen=row_bound.unseen, for_all=row_bound.for_all, values=values
+        )
     if not settled.plan.tells:
         shows_bound = terms.left_out and terms.most_rows is not None and limit.by_unit
         if shows_bound:

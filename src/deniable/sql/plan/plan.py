@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from deniable.errors import InvalidParameter
@@ -26,6 +26,7 @@ from deniable.sql.plan.noise import Family, Noise
 from deniable.sql.plan.quantiles import Bracket, Rank
 from deniable.sql.plan.request import Expected, Terms
 from deniable.sql.plan.settled import Settled
+from deniable.sql.profile.rows import RowBound
 from deniable.sql.tree import Query, Result
 from deniable.sql.write import prepared
 from deniable.sql.write.contributions import Limit
@@ -113,7 +114,8 @@ class Plan:
     Reference: docs/theory/curator.md.
 
     Every grouping set has the same measures; `stands` says for each aggregate which ones it stands on, by
-    position."""
+    position. From the profile come `row_bound`, how many rows of a unit count, and `clamps`, where sums of
+    columns are clamped."""
 
     query: Query
     unit: Unit
@@ -123,6 +125,8 @@ class Plan:
     stands: tuple[tuple[int, ...], ...]
     sets: tuple[GroupingSet, ...]
     private_bounds: PrivateBounds
+    row_bound: RowBound | None = None
+    clamps: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     # ---------------------------------------------------------------------------------------- before any data
 

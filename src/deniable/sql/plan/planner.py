@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -27,7 +27,9 @@ from deniable.sql.plan.measures.units import Units
 from deniable.sql.plan.noise import LARGEST_BITS, Family, Noise, gaussian, laplace
 from deniable.sql.plan.plan import GroupingSet, NoisyMeasure, Plan, PlanPrice, PrivateBounds
 from deniable.sql.plan.quantiles import Bracket, Rank, divided
-from deniable.sql.plan.request import DEFAULT_GROUPS, Terms
+from deniable.sql.plan.request import DEFAULT_GROUPS, PRIVATE_GROUPS, Terms
+from deniable.sql.profile.knowledge import NOTHING, Knowledge
+from deniable.sql.profile.rows import RowBound
 from deniable.sql.tree import Column, Query, Relation, Scan
 from deniable.sql.types import INTEGER
 from deniable.sql.types_relations import children, read
@@ -40,20 +42,36 @@ MOST_FOUND = 4
 _SPARED = 1 - Fraction(1, 10**9)
 """The part of δ that is used: a charge at a δ rounds it down by a step of floats."""
 _COARSEST_BITS = 12
+_ONE_ROW = RowBound(1, True, 0)
 _FOR_CLASSES = Fraction(1, 20)
 """The part of ε for the number of units by their rows, where only a bound is chosen by it."""
 _FOR_CLASSES_TOLD = Fraction(1, 8)
 """The same where what the bound leaves out is told: that rests on it too."""
 
 
-def plan(query: Query, unit: Unit, terms: Terms, *, bounding: bool = True) -> Plan:
-    """The mechanism that answers `query` on `terms`. Nothing but metadata is used. (`bounding=False` switches
-    the protection of units with many rows off, for audits that must find that.)"""
-    stands = standing(query, told=_tells(unit, terms))
+def plan(
+    query: Query, unit: Unit, terms: Terms, *, bounding: bool = True, knowledge: Knowledge = NOTHING
+) -> Plan:
+    """The mechanism that answers `query` on `terms`. Nothing but metadata is used, and what is known of the
+    table's profile. (`bounding=False` switches the protection of units with many rows off, for audits that
+    must find that.)"""
+    query, clamps = knowledge.clamp_sums(query)
+    has_bound = knowledge.bounds_rows(query, unit)
+    stands = standing(query, told=_tells(unit, terms) and not has_bound)
     _check(query, unit, terms, stands.measures)
+
+    def plan_at(epsilon: Fraction) -> Plan:
+        planner = _Planner(query, unit, terms, epsilon, stands, bounding, clamps)
+        if has_bound:
+            # Shares of ε do not depend on the bound, so the noise of a row is known before it.
+            noise = None if terms.epsilon is None else replace(planner, row_bound=_ONE_ROW).noise_per_row
+            bound = knowledge.bound_rows(query, unit, noise, planner.group_count)
+            planner = replace(planner, row_bound=bound)
+        return planner.plan()
+
     if terms.epsilon is not None:
-        return _Planner(query, unit, terms, exact(terms.epsilon), stands, bounding).plan()
-    return least(lambda epsilon: _Planner(query, unit, terms, epsilon, stands, bounding).plan(), terms)
+        return plan_at(exact(terms.epsilon))
+    return least(plan_at, terms)
 
 
 def _tells(unit: Unit, terms: Terms) -> bool:
@@ -73,6 +91,9 @@ class _Planner:
     epsilon: Fraction
     stands: Footing
     bounding: bool
+    clamps: Mapping[str, tuple[float, float]]
+    row_bound: RowBound | None = None
+    """From the profile, where it has one for this query."""
 
     def plan(self) -> Plan:
         # δ is stated only where something uses it: Laplace noise on public keys is pure, and charged so.
@@ -82,7 +103,8 @@ class _Planner:
         bounds = PrivateBounds(self._classes(), tuple(self._value_bounds()), self.bits)
         sets = tuple(self._set(index) for index in range(len(self.query.sets)))
         limit, stands = self.footprint.limit, self.stands.positions
-        return Plan(self.query, self.unit, self.terms, price, limit, stands, sets, bounds)
+        findings = self.row_bound, self.clamps
+        return Plan(self.query, self.unit, self.terms, price, limit, stands, sets, bounds, *findings)
 
     # ------------------------------------------------------------------------------- what is known beforehand
 
@@ -93,10 +115,23 @@ class _Planner:
     @cached_property
     def footprint(self) -> Footprint:
         has_weights = any(not isinstance(measure, Units) for measure in self.measures)
-        is_chosen = self.unit.kind is UnitKind.COLUMN and self.unit.max_rows is None and has_weights
-        return Footprint(
-            _limit(self.query, self.unit, self.terms, self.bounding), self.unit.replace, is_chosen
-        )
+        is_unbounded = self.unit.max_rows is None and self.row_bound is None
+        is_chosen = self.unit.kind is UnitKind.COLUMN and is_unbounded and has_weights
+        limit = _limit(self.query, self.unit, self.terms, self.bounding, self.row_bound)
+        return Footprint(limit, self.unit.replace, is_chosen)
+
+    @property
+    def noise_per_row(self) -> float:
+        """The largest mean noise of a number for each row of a unit that counts, in rows of a group."""
+        numbers = [self._noisy(i, self.shares.amounts[i], self.single[0]) for i in range(len(self.measures))]
+        return max(number.per_row for number in numbers)
+
+    @property
+    def group_count(self) -> int:
+        """Of the first grouping set; of private keys as many as are expected."""
+        if self.private[0]:
+            return PRIVATE_GROUPS
+        return len(combinations([self.query.keys[i] for i in self.query.sets[0]]))
 
     @cached_property
     def private(self) -> list[bool]:
@@ -291,11 +326,14 @@ def _is_private(query: Query, group: Sequence[int]) -> bool:
 # ---------------------------------------------------------------------------------------------- contributions
 
 
-def _limit(query: Query, unit: Unit, terms: Terms, bounding: bool) -> Limit:
+def _limit(query: Query, unit: Unit, terms: Terms, bounding: bool, known: RowBound | None) -> Limit:
     if unit.kind is UnitKind.ROW:
         # The unit is one row, but a union may read it several times, and each time counts.
         times = multiplicity(query.relation)
         return Limit(False, times, times, 1)
+    if unit.max_rows is None and known is not None:
+        groups = terms.max_groups or min(DEFAULT_GROUPS, known.rows)
+        return Limit(True, known.rows, groups, ONE, bounded=bounding)
     if unit.max_rows is None:
         # Rows and weight of one are replaced by the private choice; their product, which the loss rests on,
         # is not.

@@ -13,6 +13,8 @@ from deniable.sql.plan.noise import Family
 
 DEFAULT_GROUPS = 4
 """How many private keys a unit counts for where neither max_groups nor the unit's max_rows says it."""
+PRIVATE_GROUPS = 16
+"""How many groups are expected where their keys are private, to choose a bound by."""
 TYPICAL = 1000
 """The size of the group for which the error of an average is shown before the release."""
 

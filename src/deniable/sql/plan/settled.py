@@ -20,6 +20,7 @@ from deniable.sql.plan.keys import Group, combinations
 from deniable.sql.plan.measures.grid import Grid, scale_of
 from deniable.sql.plan.measures.measure import Footprint, Measure, Total, read_cells, read_numbers
 from deniable.sql.plan.measures.totals import Count, LeftOut
+from deniable.sql.plan.request import PRIVATE_GROUPS
 from deniable.sql.tree import Column, Expr, Statistic, Type
 from deniable.sql.types import INTEGER
 from deniable.sql.write import prepared, relations
@@ -28,9 +29,6 @@ from deniable.sql.write.statements import Writer
 
 if TYPE_CHECKING:
     from deniable.sql.plan.plan import GroupingSet, NoisyMeasure, Plan
-
-PRIVATE_GROUPS = 16
-"""How many groups are expected where their keys are private, to choose a bound by."""
 
 
 @dataclass(frozen=True)
