@@ -402,7 +402,7 @@ def test_rows_of_a_person_are_still_hers_in_a_block() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "SELECT AVG(n) FROM (SELECT visit_id, COUNT(*) AS n FROM visits GROUP BY visit_id)",
+        "SELECT AVG(n) FROM (SELECT seen, COUNT(*) AS n FROM visits GROUP BY seen)",
         "SELECT COUNT(*) FROM (SELECT DISTINCT ward FROM visits)",
         "SELECT diagnosis, SUM(n) FROM (SELECT diagnosis, ward, COUNT(*) AS n FROM visits GROUP BY 1, 2) GROUP BY 1",
         "WITH t AS (SELECT ward, SUM(cost) AS c FROM visits GROUP BY ward), u AS (SELECT c * 2 AS d FROM t) "
