@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from deniable.sql.tree import Bounding
+from deniable.units import Unit, UnitKind
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -124,6 +125,17 @@ def bounding(told: Bounding, columns: Collection[str]) -> str:
         f"Each person counts for at most {told.rows:,} rows{about}. ± allows for what that leaves out if "
         f"nobody has more than {told.most:,}: that is assumed.{where}"
     )
+
+
+def rows_of_nobody(unit: Unit) -> list[str]:
+    """What becomes of rows that name no unit.
+
+    >>> rows_of_nobody(Unit.column("Person ID")), rows_of_nobody(Unit.row())
+    (['Rows with an empty Person ID are not counted.'], [])
+    """
+    if unit.kind is not UnitKind.COLUMN:
+        return []
+    return [f"Rows with an empty {_clean(str(unit.column_name))} are not counted."]
 
 
 def text_table(columns: Sequence[str], rows: Rows, right: Collection[str]) -> str:
