@@ -17,6 +17,7 @@ from deniable.loss import (
     Parallel,
     Pure,
     Silenced,
+    UniformlyCappedSample,
 )
 from deniable.units import Unit
 
@@ -86,6 +87,7 @@ def test_a_claim_that_a_cap_is_free_for_a_silent_unit_is_not_confirmed() -> None
     [
         (Allocated(10, GaussianNoise(1)), "own secret draw"),
         (CappedSample(0.1, 5, 100, GaussianNoise(1)), "secret coin"),
+        (UniformlyCappedSample(0.1, 5, 100, GaussianNoise(1)), "drawn uniformly, in secret"),
         (FiniteOutcomes((0.6, 0.4), (0.4, 0.6)), "dominate"),
         (DrawnSample(2, 20, GaussianNoise(1)), "drawn in secret"),
     ],

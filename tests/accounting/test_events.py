@@ -25,7 +25,6 @@ from deniable.loss import (
     WITHOUT_REPLACEMENT,
     Allocated,
     Approximate,
-    CappedSample,
     Composed,
     DiscreteLaplaceNoise,
     DrawnSample,
@@ -41,6 +40,7 @@ from deniable.loss import (
     Sampled,
     Selected,
     Silenced,
+    UniformlyCappedSample,
     Zcdp,
 )
 from deniable.units import Relation, Unit
@@ -127,8 +127,8 @@ LOSSES: list[Loss] = [
     DiscreteLaplaceNoise(2, 3) * 5,
     Zcdp(0.25),
     Zcdp(0.3),
-    CappedSample(0.01, 30, 1000, GaussianNoise(1.0)) * 7,
-    CappedSample(0.1, 5, 50, GaussianNoise(1.3)) * 7,
+    UniformlyCappedSample(0.01, 30, 1000, GaussianNoise(1.0)) * 7,
+    UniformlyCappedSample(0.1, 5, 50, GaussianNoise(1.3)) * 7,
     GaussianNoise(1.3).sampled(0.1) + LaplaceNoise(1.1),
     MixedGaussianNoise(1.5, (0.0, 1.0), (0.9, 0.1)),
     Composed(()),
@@ -144,7 +144,7 @@ TENTH, THIRD, HUGE, TINY = Fraction(1, 10), Fraction(1, 3), 10**400, Fraction(1,
 NUMBERS = st.sampled_from([0.1, 0.3, 4, 4.0, TENTH, THIRD, Fraction(10, 3), Fraction(7, 10**17), HUGE, TINY])
 RATES = st.sampled_from([0.1, 1, 1.0, TENTH, THIRD, Fraction(1, 10**17), 1 - Fraction(1, 10**30), TINY])
 CAPPED = st.builds(
-    CappedSample, RATES, st.integers(1, 9), st.integers(1, 99), st.builds(GaussianNoise, NUMBERS)
+    UniformlyCappedSample, RATES, st.integers(1, 9), st.integers(1, 99), st.builds(GaussianNoise, NUMBERS)
 )
 MIXED = st.builds(
     lambda sigma, a, b, rate: MixedGaussianNoise(sigma, (a, b, 0), (rate, 0, 1 - Fraction(rate))),
@@ -178,7 +178,14 @@ def test_every_loss_that_has_an_event_is_read_back_digit_for_digit(loss: Loss, s
         assert again.to_json() == loss.to_json()
 
 
-HAVE_EVENT = (Zcdp, LaplaceNoise, GaussianNoise, DiscreteLaplaceNoise, MixedGaussianNoise, CappedSample)
+HAVE_EVENT = (
+    Zcdp,
+    LaplaceNoise,
+    GaussianNoise,
+    DiscreteLaplaceNoise,
+    MixedGaussianNoise,
+    UniformlyCappedSample,
+)
 
 
 def has_event(loss: Loss) -> bool:
@@ -211,7 +218,7 @@ def test_the_doubles_of_an_event_never_state_less_than_the_loss() -> None:
     assert Fraction(sample.sampling_probability) > two_thirds
     bare = ev.PoissonSampledDpEvent(float(sample.sampling_probability), ev.GaussianDpEvent(2.0))
     assert from_event(bare) == GaussianNoise(2).sampled(float(sample.sampling_probability))
-    lot = to_event(CappedSample(two_thirds, 5, 50, GaussianNoise(THIRD)))
+    lot = to_event(UniformlyCappedSample(two_thirds, 5, 50, GaussianNoise(THIRD)))
     assert Fraction(lot.sampling_probability) > two_thirds
     assert Fraction(lot.noise_multiplier) < THIRD
     mixed = to_event(MixedGaussianNoise(THIRD, (two_thirds, 0), (two_thirds, THIRD)))
@@ -223,14 +230,22 @@ def test_the_doubles_of_an_event_never_state_less_than_the_loss() -> None:
 def test_events_of_silenced_units_and_of_other_nodes() -> None:
     for loss in (
         Silenced(GaussianNoise(4.0).sampled(0.01) * 100),
-        Silenced(CappedSample(0.01, 30, 1000, GaussianNoise(1.0)) * 7),
-        dpsgd(1, 8, 64, 100, cap=1, unit=Unit.row(zero_out=True)),
+        Silenced(UniformlyCappedSample(0.01, 30, 1000, GaussianNoise(1.0)) * 7),
     ):
         assert from_event(to_event(loss), Relation.SILENCED) == loss
     for other in (Allocated(10, GaussianNoise(1)), Approximate(1, 1e-6), Pure(1), ResponseNoise(0.75)):
         with pytest.raises(Unaccountable, match="has no event for"):
             to_event(other)
     assert isinstance(from_event(ev.SelfComposedDpEvent(ev.LaplaceDpEvent(2.0), 3)), Repeated)
+
+
+def test_a_lot_that_is_cut_in_any_order_is_no_event() -> None:
+    """dp-accounting cuts uniformly, which costs less: its event would state too little."""
+    for run in (dpsgd(1, 8, 64, 100, cap=10), dpsgd(1, 8, 64, 100, cap=1, unit=Unit.row(zero_out=True))):
+        with pytest.raises(
+            Unaccountable, match=r"has no event for CappedSample.*state UniformlyCappedSample"
+        ):
+            to_event(run)
 
 
 # ------------------------------------------------------------------------------------------------ OpenDP

@@ -57,14 +57,14 @@ def endpoint(text: str, keys: Mapping[str, list[str]] = WARDS, pair: Any = PAIR,
 GROUPS = "SELECT ward, COUNT(*) AS n, SUM(days) AS s FROM visits GROUP BY ward"
 # text, public keys, the least that is certified of ε = 1, samples
 QUERIES: dict[str, tuple[str, Mapping[str, list[str]], float, int]] = {
-    "count": ("SELECT COUNT(*) AS n FROM visits", WARDS, 0.7, 40_000),
-    "sum": ("SELECT SUM(days) AS s FROM visits", WARDS, 0.7, 40_000),
-    "gaussian": ("SELECT SUM(days) AS s FROM visits", WARDS, 0.25, 40_000),
-    "avg": ("SELECT AVG(days) AS d FROM visits", WARDS, 0.7, 40_000),
-    "people": ("SELECT COUNT(DISTINCT person) AS n FROM visits", WARDS, 0.7, 40_000),
-    "groups": (GROUPS, WARDS, 0.7, 40_000),
-    "rollup": ("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ROLLUP (ward)", WARDS, 0.6, 40_000),
-    "median": ("SELECT MEDIAN(days) AS m FROM visits WHERE ward = 'rare'", WARDS, 0.03, 40_000),
+    "count": ("SELECT COUNT(*) AS n FROM visits", WARDS, 0.7, 20_000),
+    "sum": ("SELECT SUM(days) AS s FROM visits", WARDS, 0.7, 20_000),
+    "gaussian": ("SELECT SUM(days) AS s FROM visits", WARDS, 0.25, 20_000),
+    "avg": ("SELECT AVG(days) AS d FROM visits", WARDS, 0.7, 20_000),
+    "people": ("SELECT COUNT(DISTINCT person) AS n FROM visits", WARDS, 0.7, 20_000),
+    "groups": (GROUPS, WARDS, 0.7, 20_000),
+    "rollup": ("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ROLLUP (ward)", WARDS, 0.6, 20_000),
+    "median": ("SELECT MEDIAN(days) AS m FROM visits WHERE ward = 'rare'", WARDS, 0.03, 20_000),
     "private keys": ("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", {}, 0.05, 80_000),
 }
 
@@ -114,6 +114,7 @@ def with_plan(target: Endpoint, change: Callable[[Plan], Plan]) -> Endpoint:
     return made
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_plan_with_a_third_of_its_noise_is_found(name: str) -> None:
     target, _, samples = built(name)
@@ -137,7 +138,7 @@ def test_whole_runs_stay_within_the_claim_and_are_found_without_bounds() -> None
     found = audit(target, target.pair, target.claim, seed=0, samples=800, confidence=SURE)
     assert found.verdict is Verdict.CONSISTENT, str(found)
     wrong = target.unbounded()
-    assert audit(wrong, wrong.pair, wrong.claim, seed=0, samples=400).verdict is Verdict.VIOLATION
+    assert audit(wrong, wrong.pair, wrong.claim, seed=0, samples=200).verdict is Verdict.VIOLATION
 
 
 def test_every_run_is_charged_to_an_account_of_its_own_that_it_fills() -> None:

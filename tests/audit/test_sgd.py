@@ -14,6 +14,7 @@ from deniable.audit import Verdict, audit
 from deniable.audit.bench.sgd import Bug, TinySgd
 from deniable.audit.sgd import FinalModel, Training, canaries, whole_run
 from deniable.errors import InvalidParameter
+from tests.audit.repeats import repeats
 
 
 def training(epsilon: float) -> Training:
@@ -43,7 +44,7 @@ def test_canary_gradients_reach_nearly_the_claimed_epsilon(epsilon: float, share
 
 @pytest.mark.parametrize("bug", [b for b in Bug if b is not Bug.NONE])
 def test_every_planted_bug_of_a_step_is_caught(bug: Bug) -> None:
-    found = attack(training(4.0), bug, rounds=600, seconds=1000)
+    found = attack(training(4.0), bug, rounds=300, seconds=1000)
     assert found.verdict is Verdict.VIOLATION
     assert found.options["design"] == ("opposed" if bug is Bug.WRONG_LOT else "scattered")
 
@@ -56,15 +57,15 @@ def test_any_step_function_is_audited() -> None:
         clipped = gradients / np.maximum(1, np.linalg.norm(gradients, axis=1, keepdims=True))
         return (clipped.sum(axis=0) + 2.0 * rng.standard_normal(gradients.shape[1])) / 10
 
-    found = canaries(step, claim, dimension=200, each=100, rounds=400, seconds=1000)
+    found = canaries(step, claim, dimension=200, each=100, rounds=200, seconds=1000)
     assert found.verdict is Verdict.CONSISTENT
     assert found.options["mu"] == pytest.approx(0.5, abs=0.05)
     assert found.options["mu"] < 0.5
 
 
 def test_canaries_certify_a_mu_that_is_true_but_for_alpha() -> None:
-    """40 audits of an honest step: the certified μ passes the true one in at most a few of them."""
-    claim = Training(1.0, 1.0, 1, 1.0, 1, 1e-5)
+    """Audits of an honest step: the certified μ passes the true one in at most a few of them."""
+    claim, runs = Training(1.0, 1.0, 1, 1.0, 1, 1e-5), repeats(40)
 
     def step(gradients: Any, rng: np.random.Generator) -> Any:
         clipped = gradients / np.maximum(1, np.linalg.norm(gradients, axis=1, keepdims=True))
@@ -72,9 +73,9 @@ def test_canaries_certify_a_mu_that_is_true_but_for_alpha() -> None:
 
     passed = [
         canaries(step, claim, dimension=20, each=20, rounds=10, seed=seed).options["mu"] > 1.0
-        for seed in range(40)
+        for seed in range(runs)
     ]
-    assert sum(passed) <= binom.ppf(1 - 1e-9, 40, 0.05)
+    assert sum(passed) <= binom.ppf(1 - 1e-9, runs, 0.05)
 
 
 def test_more_canaries_than_coordinates_are_refused() -> None:

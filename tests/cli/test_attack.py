@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from deniable.cli.attack import app
-from deniable.cli.demo import attack as act
 
 WIDE = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
 SMALL = {
@@ -164,11 +163,3 @@ def test_bad_input_is_refused_in_a_sentence(arguments: tuple[str, ...], sentence
     result = run(*arguments, code=2)
     assert sentence in result.stderr
     assert result.stdout == ""
-
-
-def test_the_act_attacks_with_and_without_protection(capsys: pytest.CaptureFixture[str]) -> None:
-    act.play()
-    said = capsys.readouterr().out
-    assert "exact counts" in said
-    assert "100 %" in said
-    assert "73.11 %" in said

@@ -17,7 +17,6 @@ from typer.testing import CliRunner, Result
 
 from deniable.audit.bench import CASES
 from deniable.cli import audit as command
-from deniable.cli.demo import audit as act
 
 APP = typer.Typer(pretty_exceptions_enable=False)
 APP.command()(command.audit)
@@ -186,16 +185,16 @@ def test_a_query_is_audited_on_two_tables(tmp_path: Path) -> None:
     query = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
     where = ("--tables", *tables, "--name", "visits", "--epsilon", "1")
     two = ("--unit", "column:person:2")
-    keys = ("--keys", "ward=a,b", "--samples", "20000", "--save", str(saved))
+    keys = ("--keys", "ward=a,b", "--samples", "4000", "--save", str(saved))
     said = run(query, *where, *two, *keys).stdout
     assert f"CONSISTENT: {query}, claimed ε = 1." in said
     again = json.loads(run("--replay", str(saved), "--json").stdout)
     assert again["witness"] == json.loads(saved.read_text(encoding="utf-8"))["witness"]
-    private = run(query, *where, *two, "--delta", ".01", "--samples", "4000").stdout
+    private = run(query, *where, *two, "--delta", ".01", "--samples", "2000").stdout
     assert "claimed ε = 1 at δ = 0.01." in private
     assert "has no bounds" in sentence("SELECT SUM(person) AS s FROM visits", *where, *two)
     unbounded = run(
-        "SELECT COUNT(*) AS n FROM visits", *where, "--unit", "column:person", "--samples", "2000", code=0
+        "SELECT COUNT(*) AS n FROM visits", *where, "--unit", "column:person", "--samples", "1000", code=0
     )
     assert "CONSISTENT" in unbounded.stdout
 
@@ -266,12 +265,3 @@ def test_the_bench_runs_and_says_what_went_wrong(monkeypatch: pytest.MonkeyPatch
 )
 def test_bad_input_is_one_sentence(arguments: tuple[str, ...], said: str) -> None:
     assert sentence(*arguments).startswith(said)
-
-
-def test_the_act_finds_the_planted_bugs(capsys: pytest.CaptureFixture[str]) -> None:
-    act.play()
-    said = " ".join(capsys.readouterr().out.split())
-    assert "Laplace: claimed ε = 0.1" in said
-    assert ": consistent." in said
-    assert "HalvedNoise: claimed ε = 0.1" in said
-    assert ": violation. The support differs" in said

@@ -9,8 +9,20 @@ import sys
 import pytest
 
 from deniable.cli import demo as stage
+from deniable.cli.demo import local
 from deniable.errors import MissingExtra
 from tests.cli.runner import run
+
+WORDS = (
+    "exact counts",
+    "100 %",
+    "73.11 %",
+    "Laplace: claimed ε = 0.1",
+    ": consistent.",
+    "HalvedNoise: claimed ε = 0.1",
+    ": violation. The support differs",
+)
+"""What the acts of attacks and audits find; a process that plays all acts is started once."""
 
 
 def test_every_act_is_played_without_an_extra_and_without_a_network() -> None:
@@ -28,6 +40,9 @@ def test_every_act_is_played_without_an_extra_and_without_a_network() -> None:
     )
     for i, (title, _) in enumerate(stage.ACTS, 1):
         assert f"{i}. {title}" in played.stdout
+    said = " ".join(played.stdout.split())
+    for words in (*WORDS, *(f"{site} " for site in local.SHARES)):
+        assert words in said
     assert {"matplotlib", "torch", "pyspark"} & set(played.stderr.split()) == set()
 
 

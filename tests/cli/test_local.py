@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from deniable.cli.demo import local as act
 from deniable.cli.local import app
 from deniable.local.simulate import PROTOCOLS
 from deniable.reproduce import count_mean_sketch, local_vs_central, rappor
@@ -72,13 +71,6 @@ def test_bad_input_is_refused_in_a_sentence(arguments: tuple[str, ...], sentence
     result = run(*arguments, code=2)
     assert sentence in result.stderr
     assert result.stdout == ""
-
-
-def test_the_act_of_the_demo_finds_the_three_sites(capsys: pytest.CaptureFixture[str]) -> None:
-    act.play()
-    said = capsys.readouterr().out
-    for site in act.SHARES:
-        assert f"{site} " in said
 
 
 def test_rappor_is_reproduced(tmp_path: Path) -> None:

@@ -372,6 +372,7 @@ def test_an_empty_table_is_data_too(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------ runs that survive a kill
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("model", ["linear", "logistic"])
 def test_a_killed_run_goes_on_under_its_charge(table: Path, tmp_path: Path, model: str) -> None:
     folder, out = tmp_path / "run", tmp_path / "out"

@@ -133,6 +133,7 @@ def one_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DuckDB, "scrambled", Dialect.scrambled)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("text", QUERIES)
 def test_engines_measure_the_same(reference: Engine, other: Engine, text: str) -> None:
     unit = Unit.column("person", max_rows=3)
@@ -141,6 +142,7 @@ def test_engines_measure_the_same(reference: Engine, other: Engine, text: str) -
     assert measured(other, text, unit) == expected
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("text", QUERIES[:3])
 @pytest.mark.parametrize("rows", [None, 3])
 def test_sums_by_the_sizes_of_units_are_the_same(

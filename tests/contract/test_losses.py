@@ -38,6 +38,7 @@ from deniable.loss import (
     Selected,
     Shuffled,
     Silenced,
+    UniformlyCappedSample,
     Zcdp,
     mismatch,
 )
@@ -72,6 +73,7 @@ EXAMPLES: list[Node] = [
     Silenced(Sampled(0.01, GaussianNoise(4))),
     Allocated(100, GaussianNoise(1)),
     CappedSample(0.01, 600, 50_000, GaussianNoise(1)),
+    UniformlyCappedSample(0.01, 600, 50_000, GaussianNoise(1)),
     DrawnSample(500, 50_000, GaussianNoise(1)),
     IntegerGaussianSum(100, 3, 50, 1000),
     IntegerGaussianSum(100, 2.5, 50, 1000, replace=True),

@@ -30,13 +30,13 @@ def attacked(limit: float, epsilon: float) -> Reconstruction:
 
 def test_a_limit_without_meaning_gives_every_bit_away() -> None:
     found = attacked(limit=10_000, epsilon=10)
-    assert found.answered == QUERIES
+    assert found.answer_count == QUERIES
     assert (found.bits == secret(PEOPLE)).mean() > 0.95
 
 
 def test_a_limit_of_one_ends_the_conversation_before_the_bits_are_found() -> None:
     found = attacked(limit=1, epsilon=0.02)
-    assert found.answered == 50
+    assert found.answer_count == 50
     # Any attack expects at most 73 %; seven deviations of a fair count above that is the chance of one in
     # 10^12.
     assert (found.bits == secret(PEOPLE)).mean() < ceiling(1) + 7 * 0.5 / PEOPLE**0.5

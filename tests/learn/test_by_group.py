@@ -74,6 +74,7 @@ def test_without_noise_to_speak_of_the_mechanism_says_the_same(delta: float) -> 
         assert measured.calibration.value == pytest.approx(exact[group].calibration.value, abs=0.051)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 def test_private_intervals_cover_the_truth_and_are_not_idle(delta: float) -> None:
     """Fresh rows and fresh noise each time; at most one in twenty may miss."""
@@ -87,6 +88,7 @@ def test_private_intervals_cover_the_truth_and_are_not_idle(delta: float) -> Non
     assert np.mean(widths) < (2.6 if delta == 0 else 4.5) * (exact.high - exact.low)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["accuracy", "false_alarms", "calibration"])
 def test_the_other_intervals_cover_too(name: str) -> None:
     truth, scores, groups = people(400_000)

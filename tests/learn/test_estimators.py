@@ -204,6 +204,7 @@ WHY = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("kind", "more"),
     [

@@ -72,6 +72,7 @@ LAWS = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("runs", "law"), LAWS, ids=lambda x: str(x) if not isinstance(x, np.ndarray) else "")
 def test_the_number_of_runs_has_the_law_it_states(runs: Any, law: np.ndarray[Any, Any]) -> None:
     rng, top = SeededRandom(3), len(law) - 1

@@ -32,6 +32,7 @@ def test_the_laplace_tail_is_the_sum_of_its_terms(scale: Fraction, n: int) -> No
     assert truth <= tails.laplace_tail(scale, n) <= max(float(truth) * CLOSE, 1e-290)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("sigma", [Fraction(1, 2), Fraction(1), Fraction(37, 10), Fraction(60)])
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 100, 1000])
 def test_the_gaussian_tail_is_the_sum_of_its_terms(sigma: Fraction, n: int) -> None:

@@ -24,13 +24,13 @@ import one another in a circle is tested with the layers, and that every functio
 WALKED = {
     "people with any number of rows": (72, 285),
     "a window over groups": (78, 510),
-    house.KEPT: (22, 25),
+    house.KEPT: (23, 25),
 }
 """The modules (but words, accounting and randomness) that a query enters, and its returns. The noise of a walk has a
 seed (278, 503 and 21 returns); the room is for threads that take turns otherwise on a busy machine. These may fall
 and never rise; the aims of `make house` are lower where they are not reached."""
 
-CODE_LINES = 58_157
+CODE_LINES = 58_356
 """What was reached. The aim of `make house` is lower: whoever gets nearer to it lowers this number too, and whoever
 adds a capability that needs more says so in the commit that raises it."""
 

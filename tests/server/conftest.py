@@ -3,6 +3,7 @@ new ones for the rest."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from deniable.server.people import secrets
-from tests.server.hospital import Hospital, hospital
+from tests.server.hospital import Hospital, hospital, opened, settings
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -30,7 +31,19 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hospital]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def furnished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """The files of a service whose people and data set were entered once, and their tokens."""
+    folder = tmp_path_factory.mktemp("furnished")
+    with hospital(folder) as running:
+        return folder, running.tokens
+
+
 @pytest.fixture
-def fresh(tmp_path: Path) -> Iterator[Hospital]:
-    with hospital(tmp_path) as running:
-        yield running
+def fresh(tmp_path: Path, furnished: tuple[Path, dict[str, str]]) -> Iterator[Hospital]:
+    """A service that nobody has asked: it opens a copy of those files. A copy is another source: who asks what has been
+    granted builds a `hospital`."""
+    folder, tokens = furnished
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    with opened(settings(tmp_path)) as running:
+        yield Hospital(**vars(running), tokens=dict(tokens))

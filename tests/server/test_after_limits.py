@@ -64,13 +64,19 @@ def test_a_bomb_ends_by_memory_and_what_it_read_stays_paid_and_free(shared: Hosp
     assert shared.spent() - before <= 0.5 + 1e-9
 
 
-def test_a_bomb_of_literals_is_refused_before_anything_is_charged(shared: Hospital) -> None:
-    """DuckDB computes what is constant while it reads a text, over tables without rows too."""
+def test_a_bomb_of_literals_is_refused_and_what_it_reads_is_charged_at_most_once(shared: Hospital) -> None:
+    """DuckDB computes what is constant while it reads a text, over tables without rows too, and then nothing is
+    charged. A process that has answered before may meet its limit later: then what the text reads was released, and
+    is kept for her."""
     before = shared.spent()
-    refused = shared.ask("ada", bombs()["of literals"], epsilon=0.5)
-    assert refused.status_code == 422
-    assert "nothing was charged" in refused.json()["message"]
-    assert shared.spent() == before
+    for _ in range(2):
+        refused = shared.ask("ada", bombs()["of literals"], epsilon=0.4375)
+        assert refused.status_code == 422
+        if "nothing was charged" in refused.json()["message"]:
+            assert shared.spent() == before
+        else:
+            assert "needs more memory than it may use (700 MB" in refused.json()["message"]
+            assert shared.spent() - before <= 0.4375 + 1e-9
 
 
 def test_the_catalog_of_the_wire_runs_under_the_same_limits(shared: Hospital) -> None:

@@ -411,12 +411,12 @@ def test_sources_lie_where_the_operator_said(shared: Hospital, source: str) -> N
     assert len(shared.service.ledger.accounts()) == accounts
 
 
-def test_one_source_is_granted_once_whatever_it_is_called(fresh: Hospital) -> None:
-    data = fresh.service.settings.roots[0]
-    (data / "soft.parquet").symlink_to(data / "visits.parquet")
-    (data / "hard.parquet").hardlink_to(data / "visits.parquet")
-    (data / "deep").mkdir()
-    with fresh.api("olga") as owner:
+def test_one_source_is_granted_once_whatever_it_is_called(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with hospital(tmp_path) as running, running.api("olga") as owner:
+        (data / "soft.parquet").symlink_to(data / "visits.parquet")
+        (data / "hard.parquet").hardlink_to(data / "visits.parquet")
+        (data / "deep").mkdir()
         for source in (
             "visits.parquet",
             "./visits.parquet",

@@ -26,6 +26,7 @@ from deniable.loss import (
     Sampled,
     Selected,
     Shuffled,
+    UniformlyCappedSample,
     mismatch,
 )
 from deniable.units import Unit, UnitKind
@@ -93,17 +94,24 @@ def _rests_on(loss: Loss) -> Iterator[str]:
             yield sentence
 
 
-def _cap_words(node: Sampled | CappedSample) -> str:
-    if isinstance(node, CappedSample):
-        return f", and there are at most {node.rows:,} records"
-    return ""
+def _cap_words(node: Sampled | CappedSample | UniformlyCappedSample) -> str:
+    match node:
+        case UniformlyCappedSample():
+            return (
+                f". There are at most {node.rows:,} records, and of a sample of more than {node.cap:,} "
+                "which are kept is drawn uniformly, in secret, anew for each sample"
+            )
+        case CappedSample():
+            return f", and there are at most {node.rows:,} records"
+        case _:
+            return ""
 
 
 def _node_assumption(node: Loss) -> str | None:
     match node:
         case Sampled(_, _, scheme, _) if scheme is not POISSON:
             return "Each sample is a secret uniform subset of fixed size, drawn anew for each sample."
-        case Sampled() | CappedSample():
+        case Sampled() | CappedSample() | UniformlyCappedSample():
             most = _cap_words(node)
             return f"Each record enters a sample by its own secret coin, drawn anew for each sample{most}."
         case Allocated():

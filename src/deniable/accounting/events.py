@@ -34,6 +34,7 @@ from deniable.loss import (
     Sampled,
     Selected,
     Silenced,
+    UniformlyCappedSample,
     Zcdp,
     exact,
 )
@@ -101,7 +102,7 @@ def _sample(event: Any, relation: Relation) -> Loss:
         case "TruncatedSubsampledGaussianDpEvent" if is_addition:
             noise = GaussianNoise(_origin(event.noise_multiplier))
             rate, cap = _origin(event.sampling_probability), int(event.truncated_batch_size)
-            return CappedSample(rate, cap, int(event.dataset_size), noise)
+            return UniformlyCappedSample(rate, cap, int(event.dataset_size), noise)
         case name:
             raise Unaccountable(_refusal(name, relation))
 
@@ -162,7 +163,7 @@ def _to_event(loss: Loss, events: Any) -> Any:
             return events.SelfComposedDpEvent(_to_event(of, events), times)
         case Sampled(rate, of, scheme) if scheme is POISSON:
             return events.PoissonSampledDpEvent(_ceil_double(rate), _to_event(of, events))
-        case CappedSample(rate, cap, rows, GaussianNoise(multiplier)):
+        case UniformlyCappedSample(rate, cap, rows, GaussianNoise(multiplier)):
             return events.TruncatedSubsampledGaussianDpEvent(
                 rows, _ceil_double(rate), cap, _floor_double(multiplier)
             )
@@ -189,6 +190,12 @@ def _noise_event(loss: Loss, events: Any) -> Any:
             ]
             return events.MixtureOfGaussiansDpEvent(
                 _floor_double(sigma), [_ceil_double(shift) for shift in shifts], chances
+            )
+        case CappedSample():
+            raise Unaccountable(
+                f"dp-accounting has no event for CappedSample ({loss}): its truncated samples are cut "
+                "uniformly, and cost less. Nothing was converted. If yours are too, state "
+                "UniformlyCappedSample."
             )
         case _:
             raise Unaccountable(

@@ -8,6 +8,7 @@ ulp are assumed, each formula states how much its terms may cancel, and `round_u
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from fractions import Fraction
@@ -50,14 +51,20 @@ def ceil_float(x: Fraction) -> float:
     try:
         near = float(x)
     except OverflowError:
-        return math.inf
+        if x > 0:
+            return math.inf
+        return -sys.float_info.max
     if near >= x:
         return near
     return math.nextafter(near, math.inf)
 
 
 def floor_float(x: Fraction) -> float:
-    """The largest float that is not above `x` ≥ 0."""
+    """The largest float that is not above `x` ≥ 0; 0 for a negative one.
+
+    >>> floor_float(Fraction(1, 3)) <= Fraction(1, 3), floor_float(Fraction(10) ** 400)
+    (True, 1.7976931348623157e+308)
+    """
     return max(-ceil_float(-x), 0.0)
 
 

@@ -69,8 +69,8 @@ def invert(
         )
         return
     show.heading(
-        f"{len(album.train):,} private images of {album.people} people ({data}), {len(album.public):,} public "
-        "ones"
+        f"{len(album.train):,} private images of {album.people} people ({data}), {len(album.public):,} "
+        "public ones"
     )
     head = ("model", "attack", "accuracy", "named", "to own", "to others", "to mean")
     show.table(head, [_line(result, album.people) for result in inversions], right=(2, 3, 4, 5, 6))

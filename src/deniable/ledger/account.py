@@ -24,14 +24,13 @@ from deniable.errors import (
 )
 from deniable.guarantee import Budget, Certificate
 from deniable.ledger import notes, releases, requests
-from deniable.ledger.balances import Balances, ChargePreview
+from deniable.ledger.balances import Balances, ChargePreview, Prices
 from deniable.ledger.data_sets import forget as forgetting
 from deniable.ledger.data_sets import versions as data_versions
 from deniable.ledger.data_sets.forget import Forgotten
 from deniable.ledger.journal import Draft, Journal, Standings, acts
 from deniable.ledger.journal.chain import Head
 from deniable.ledger.journal.entries import Entry, EntryKind, Standing, Status, concerns
-from deniable.ledger.prices import Prices
 from deniable.ledger.refusal import explain_units
 from deniable.ledger.releases import Kept, LedgerView
 from deniable.ledger.session import Session, check_open

@@ -8,7 +8,7 @@ was used, combinators say how runs are put together:
                   LaplaceNoise  GaussianNoise  DiscreteLaplaceNoise  DiscreteGaussianNoise
                   IntegerGaussianSum  MixedGaussianNoise  FiniteOutcomes
     combinator    Sampled  Repeated  Composed  Parallel  Grouped  Shuffled  Selected
-    batches       Allocated  CappedSample  DrawnSample
+    batches       Allocated  CappedSample  UniformlyCappedSample  DrawnSample
     relation      Silenced
 
 >>> step = GaussianNoise(4).sampled(0.01)
@@ -21,7 +21,7 @@ Numbers are `int`, `float` or `Fraction`. **A float means the decimal it prints*
 times 0.1 is exactly 3 in every sum that the ledger makes. `exact` gives that meaning.
 """
 
-from deniable.loss.batches import Allocated, CappedSample, DrawnSample
+from deniable.loss.batches import Allocated, CappedSample, DrawnSample, UniformlyCappedSample
 from deniable.loss.leaves import (
     Approximate,
     BoundedRange,
@@ -83,6 +83,7 @@ __all__ = [
     "Selected",
     "Shuffled",
     "Silenced",
+    "UniformlyCappedSample",
     "Zcdp",
     "exact",
     "mismatch",

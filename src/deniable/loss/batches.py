@@ -73,6 +73,40 @@ class CappedSample(Loss):
 
 
 @dataclass(frozen=True)
+class UniformlyCappedSample(Loss):
+    """`of` on a Poisson sample of `rate` of at most `rows` units, cut uniformly to `cap`.
+
+    Each unit enters by its own coin. If more than `cap` coins came up, `cap` of those units are kept: a
+    subset drawn uniformly, anew for each sample and independent of all else. A fixed order of the table is
+    **not** this, nor one that is drawn once for a whole run: both are a `CappedSample`, which costs more.
+    `rows` is declared, never counted: adding or removing one unit is what this is stated for, as is `of`.
+    Reference: Ganesh 2025 (truncated Poisson sampling); docs/theory/batches.md.
+    """
+
+    rate: Number
+    cap: int
+    rows: int
+    of: Loss
+
+    def __post_init__(self) -> None:
+        check_number(self, "rate", above=0, at_most=1)
+        check_integer(self, "cap", at_least=1)
+        check_integer(self, "rows", at_least=1)
+        check_loss(self, "of")
+        check_relation(self, Relation.ADDED, self.of)
+
+    @property
+    def relation(self) -> Relation:
+        return Relation.ADDED
+
+    def __str__(self) -> str:
+        return (
+            f"{self.of}, on a Poisson sample of rate {show(self.rate)} "
+            f"cut uniformly to {show(self.cap)} of at most {show(self.rows)}"
+        )
+
+
+@dataclass(frozen=True)
 class DrawnSample(Loss):
     """`of` on `draws` records, each drawn from all `rows` with replacement, so that one
     may come several times.

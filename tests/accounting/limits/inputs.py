@@ -164,7 +164,7 @@ COMBINATORS: tuple[Callable[[Trees, int], Tree], ...] = (
     lambda t, depth: {"node": "DrawnSample", "draws": t.count(), "rows": t.count(), "of": t.tree(depth)},
     lambda t, depth: {"node": "Silenced", "of": t.tree(depth)},
 )
-LOTS = ("CappedSample",)
+LOTS = ("CappedSample", "UniformlyCappedSample")
 
 PLAIN: tuple[Any, ...] = (0, 1e-5, 1e-6, 0.01, 0.1, 0.3, 0.5, 0.9, 0.99, 1, 2, 3, 8, 10, 30, 100, 365, 1000)
 WILD: tuple[Any, ...] = (

@@ -17,7 +17,8 @@ from scipy import integrate, special, stats
 
 from deniable import accounting
 from deniable.accounting import dpsgd, numerical
-from deniable.accounting.numerical import samples
+from deniable.accounting.events import from_event
+from deniable.accounting.numerical import samples, uniform_cut
 from deniable.accounting.numerical.pairs import allocation
 from deniable.accounting.numerical.pairs.continuous import Gaussian, Laplace
 from deniable.accounting.numerical.pairs.finite import Finite, response
@@ -39,6 +40,7 @@ from deniable.loss import (
     ResponseNoise,
     Sampled,
     Silenced,
+    UniformlyCappedSample,
 )
 from deniable.units import Unit
 
@@ -282,6 +284,70 @@ def test_a_capped_sample_agrees_with_dp_accounting(cap: int, steps: int) -> None
     ours = accounting.epsilon(CappedSample(0.01, cap, 50_000, GaussianNoise(1)) * steps, 1e-6)
     assert ours.lower <= peer * (1 + 1e-3)
     assert ours.upper == pytest.approx(peer, rel=0.02)
+
+
+UNIFORM_RUNS = [(300, 50_000, 0.005, 1.0, 200), (300, 30_000, 0.01, 1.0, 10), (540, 50_000, 0.01, 1.0, 20)]
+
+
+@pytest.mark.parametrize(("cap", "rows", "rate", "sigma", "steps"), UNIFORM_RUNS)
+def test_a_uniform_cut_costs_no_more_than_dp_accounting_states(
+    cap: int, rows: int, rate: float, sigma: float, steps: int
+) -> None:
+    """Where the mean lot is no larger than the cap fewer units are no worse, and both mean the same."""
+    accountant = pld_privacy_accountant.PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE, 1e-3)
+    event = dp_event.TruncatedSubsampledGaussianDpEvent(rows, rate, cap, sigma)
+    peer = accountant.compose(event, steps).get_epsilon(1e-6)
+    ours = accounting.epsilon(from_event(event) * steps, 1e-6)
+    assert ours.lower <= peer
+    # It takes a replaced record for the lots that are full, and a grid of 1e-3.
+    assert peer * (1 - 0.02) <= ours.upper <= peer * (1 + 1e-3)
+    assert (
+        ours.upper
+        < accounting.epsilon(CappedSample(rate, cap, rows, GaussianNoise(sigma)) * steps, 1e-6).upper
+    )
+
+
+def test_fewer_units_than_promised_reveal_no_more() -> None:
+    """Of 500 units drawn a cap of 300 keeps each less often than of 330: with N as the true number ε is below what a smaller
+    table reveals."""
+    many, fewer = (
+        accounting.epsilon(UniformlyCappedSample(0.01, 300, rows, GaussianNoise(1)) * 10, 1e-6).upper
+        for rows in (50_000, 33_000)
+    )
+    assert many >= fewer
+    accountant = pld_privacy_accountant.PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE, 1e-3)
+    event = dp_event.TruncatedSubsampledGaussianDpEvent(50_000, 0.01, 300, 1.0)
+    assert accountant.compose(event, 10).get_epsilon(1e-6) < fewer * 0.95
+
+
+@pytest.mark.parametrize(("cap", "rows", "rate"), [(3, 12, 0.2), (40, 300, 0.15), (5, 5000, 0.5), (2, 9, 1)])
+def test_full_lots_are_charged_at_least_for_every_number_of_units(cap: int, rows: int, rate: float) -> None:
+    """For each k the chance of cap … k others, of any number up to rows − 1, is at most what stands at or above it."""
+    lots = uniform_cut.full_lots(cap, rows, rate, samples.over(cap, rows, rate))
+    assert lots.total <= samples.over(cap, rows, rate) * (1 + 1e-12)
+    assert (np.diff(lots.shares) < 0).all()
+    firsts = np.rint(cap / lots.shares - 1).astype(int)
+    assert firsts[0] == cap
+    lasts = np.append(firsts[1:] - 1, rows - 1)
+    charged = np.cumsum(lots.chances)
+    for others in {*range(min(rows, 400)), *range(0, rows, 97)}:
+        truth = stats.binom.cdf(lasts, others, rate) - stats.binom.cdf(cap - 1, others, rate)
+        assert (truth <= charged * (1 + 1e-9) + 1e-12).all()
+
+
+@pytest.mark.parametrize(
+    "noise", [LaplaceNoise(1), Pure(0.5), ResponseNoise(0.75), GaussianNoise(0.7)], ids=str
+)
+def test_a_uniform_cut_is_a_cut_and_never_costs_more(noise: Loss) -> None:
+    for sample in ((0.1, 30, 300), (0.9, 3, 10), (0.01, 5, 10**9), (1, 2, 4), (0.5, 4, 4)):
+        rate, cap, rows = sample
+        uniform, capped = (node(rate, cap, rows, noise) for node in (UniformlyCappedSample, CappedSample))
+        try:
+            most = accounting.delta(capped, 0.3).upper
+        except Unaccountable:
+            continue
+        assert accounting.delta(uniform, 0.3).upper <= most * (1 + 1e-5)
+        assert accounting.delta(Silenced(uniform), 0.3) == accounting.delta(Silenced(capped), 0.3)
 
 
 def reached(epsilon: float) -> float:

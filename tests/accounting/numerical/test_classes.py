@@ -10,8 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deniable.accounting import numerical
-from deniable.accounting.numerical import classes
-from deniable.loss import Composed, GaussianNoise, Loss, MixedGaussianNoise, exact
+from deniable.accounting.numerical import choices, classes, terms
+from deniable.accounting.numerical.lattice.search import TermCase, epsilon_bounds
+from deniable.accounting.numerical.leaves import SHARES
+from deniable.accounting.numerical.pairs import bounded_range, finite
+from deniable.loss import BoundedRange, Composed, GaussianNoise, Loss, MixedGaussianNoise, exact
 
 RATIO = 1.5
 """A grid so rough that a step in the wrong direction shows."""
@@ -113,3 +116,37 @@ def test_few_steps_and_numbers_beyond_doubles_stay_as_they_are() -> None:
     far = MixedGaussianNoise(1, (0, Fraction(1, 10**400)), (0.5, 0.5))
     assert classes.move_mixture(far, 0, RATIO) is far
     assert classes._moved(GaussianNoise(1.2345), 0, classes.FINE) == GaussianNoise(1.2345)
+
+
+def test_many_unlike_choices_are_composed_few_times() -> None:
+    """Each composition of a thousand takes a second; there were eight, and each upper pair had hundreds of atoms."""
+    loss = Composed(tuple(BoundedRange(0.01 + i / 10_000) * 2 for i in range(200)))
+    cases = terms.cases(loss)
+    assert sum(case.upper for case in cases) == 1
+    assert sum(case.lower for case in cases) <= choices.FEW + 1
+    pairs = [pair for case in cases if case.upper for pair, _ in case.terms]
+    assert max(len(pair.atoms[0]) for pair in pairs) <= 4 * bounded_range.PARTS + 1
+    few = Composed(loss.parts[:5])
+    assert sum(case.lower for case in terms.cases(few)) > len(SHARES) - 1
+
+
+def test_a_rough_recursion_reveals_no_less_and_next_to_no_more() -> None:
+    for epsilon, times in ((0.05, 2), (0.05, 30), (1.0, 4)):
+        fine, rough = (
+            epsilon_bounds([TermCase(((bounded_range.above(epsilon, times, parts), 40),))], 1e-6)[1]
+            for parts in (0, bounded_range.PARTS)
+        )
+        assert fine * (1 - 1e-4) <= rough <= fine * 1.01
+
+
+def test_the_shares_that_are_kept_are_those_that_reveal_most() -> None:
+    """All seven compose to no more than the two that the many are looked at by."""
+    nodes = {BoundedRange(0.5 + i / 100): 1 for i in range(classes.MANY + 1)}
+    kept = choices.plan_choices(nodes).shares
+    lowers = {
+        share: epsilon_bounds(
+            [TermCase(tuple((finite.choice(float(n.epsilon), share), 1) for n in nodes), upper=False)], 1e-6
+        )[0]
+        for share in SHARES
+    }
+    assert max(lowers, key=lowers.__getitem__) in kept

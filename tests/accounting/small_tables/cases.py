@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
 
@@ -41,6 +41,7 @@ from deniable.loss import (
     Selected,
     Shuffled,
     Silenced,
+    UniformlyCappedSample,
     Zcdp,
 )
 from deniable.units import Relation
@@ -132,6 +133,11 @@ SAMPLES: dict[str, tuple[Relation | None, Relation | None, Making]] = {
         Relation.ADDED,
         lambda draw, of, rows: CappedSample(_rate(draw), draw.choice((1, 1, 2, 3)), rows, of),
     ),
+    "capped uniformly": (
+        Relation.ADDED,
+        Relation.ADDED,
+        lambda draw, of, rows: UniformlyCappedSample(_rate(draw), draw.choice((1, 1, 2, 3)), rows, of),
+    ),
     "allocated": (Relation.ADDED, Relation.ADDED, lambda draw, of, rows: Allocated(draw.choice((2, 3)), of)),
     "drawn": (
         Relation.REPLACED,
@@ -173,10 +179,19 @@ COMBINATORS: dict[str, Callable[[Draw, Loss, Loss], Loss]] = {
 Plan = tuple[str, str, str, str, bool]
 
 
+LATER = ("capped uniformly",)
+"""Samples that came later stand at the end, so that the numbers of all other plans stay."""
+
+
 @cache
 def plans() -> list[Plan]:
     """All of them, in a fixed order that mixes them."""
-    every = list(itertools.product(LEAVES, SAMPLES, CONTENTS, COMBINATORS, (False, True)))
+    first = [sample for sample in SAMPLES if sample not in LATER]
+    return [plan for samples in (first, *((sample,) for sample in LATER)) for plan in _mixed(samples)]
+
+
+def _mixed(samples: Sequence[str]) -> list[Plan]:
+    every = list(itertools.product(LEAVES, samples, CONTENTS, COMBINATORS, (False, True)))
     Draw(0).shuffle(every)
     return every
 

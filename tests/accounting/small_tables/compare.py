@@ -22,6 +22,7 @@ from deniable.loss import (
     ResponseNoise,
     Sampled,
     Silenced,
+    UniformlyCappedSample,
 )
 from deniable.units import Relation
 from tests.accounting.small_tables.laws import NotStated
@@ -40,6 +41,7 @@ ATTAINED = (
     Composed,
     Silenced,
     CappedSample,
+    UniformlyCappedSample,
 )
 """Nodes whose lower side is the δ of a table that is listed."""
 

@@ -45,6 +45,7 @@ from deniable.loss import (
     Selected,
     Shuffled,
     Silenced,
+    UniformlyCappedSample,
     Zcdp,
     exact,
 )
@@ -158,6 +159,13 @@ def capped(rate: Fraction, cap: int, lot: Lot, cut: str) -> Weighted:
             yield weight * share, subset
 
 
+def cut_uniformly(rate: Fraction, cap: int, lot: Lot) -> Weighted:
+    """A Poisson sample; of one of more than `cap` units a uniform subset of so many."""
+    for weight, drawn in poisson(rate, lot):
+        for share, subset in fixed_size(min(cap, len(drawn)), drawn):
+            yield weight * share, subset
+
+
 def drawn_again(draws: int, lot: Lot) -> Weighted:
     """Each of `draws` records drawn from all with replacement."""
     for record in itertools.product(lot, repeat=draws):
@@ -210,6 +218,15 @@ def _capped(meaning: Meaning, loss: CappedSample, lot: Lot, seen: Seen) -> Law:
     return meaning.mixed(
         capped(exact(loss.rate), loss.cap, lot, meaning.ways.cut), loss.of, replace(seen, moved=1)
     )
+
+
+@means(UniformlyCappedSample)
+def _uniformly_capped(meaning: Meaning, loss: UniformlyCappedSample, lot: Lot, seen: Seen) -> Law:
+    """If more than `cap` coins came up, `cap` of those units are kept: a uniform subset."""
+    if len(lot) > loss.rows:
+        raise NotStated("There are at most `rows` units.")
+    lots = cut_uniformly(exact(loss.rate), loss.cap, lot)
+    return meaning.mixed(lots, loss.of, replace(seen, moved=1))
 
 
 @means(DrawnSample)

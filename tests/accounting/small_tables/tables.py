@@ -21,6 +21,7 @@ from deniable.loss import (
     Sampled,
     Scheme,
     Shuffled,
+    UniformlyCappedSample,
 )
 from deniable.units import Relation
 from tests.accounting.small_tables.laws import Law, Line, NotStated, cell_masses, delta
@@ -48,7 +49,7 @@ def group_size(loss: Loss) -> int:
 def outer_group(loss: Loss) -> int:
     """Records of the own unit that a sample draws singly: groups inside a sample are drawn as one."""
     match loss:
-        case Sampled() | CappedSample() | DrawnSample() | Allocated() | Shuffled():
+        case Sampled() | CappedSample() | UniformlyCappedSample() | DrawnSample() | Allocated() | Shuffled():
             return 1
         case Grouped(size, of):
             return size * outer_group(of)

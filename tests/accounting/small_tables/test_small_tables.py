@@ -27,6 +27,7 @@ from deniable.loss import (
     Sampled,
     Scheme,
     Silenced,
+    UniformlyCappedSample,
 )
 from deniable.units import Relation
 from tests.accounting.small_tables import references
@@ -169,11 +170,12 @@ UNITS = tuple(Member(value) for value in (-1, 0, 1, 1))
         references.fixed_size(2, UNITS),
         references.capped(Fraction(1, 4), 2, UNITS, "first"),
         references.capped(Fraction(1, 4), 2, UNITS, "random"),
+        references.cut_uniformly(Fraction(1, 4), 2, UNITS),
         references.drawn_again(3, UNITS),
         references.allocated(3, UNITS),
         references.shuffled_pass(2, UNITS),
     ],
-    ids=["coins", "fixed size", "first kept", "random cut", "drawn", "allocated", "batches"],
+    ids=["coins", "fixed size", "first kept", "random cut", "uniform cut", "drawn", "allocated", "batches"],
 )
 def test_the_weights_of_the_lots_sum_to_one(weighted: references.Weighted) -> None:
     assert sum(weight for weight, _ in weighted) == 1
@@ -185,6 +187,7 @@ def test_the_weights_of_the_lots_sum_to_one(weighted: references.Weighted) -> No
         ResponseNoise(0.75),
         Pure(0.7),
         CappedSample(0.5, 1, 4, Pure(0.7)),
+        UniformlyCappedSample(0.5, 2, 4, Pure(0.7)),
         DrawnSample(2, 4, ResponseNoise(0.75)),
         DrawnSample(6, 4, Pure(0.7)),
         Allocated(2, ResponseNoise(0.75)),

@@ -12,7 +12,7 @@ import pytest
 
 from deniable.accounting import choose as choosing
 from deniable.accounting.methods import amplify, attained, pure, relations, sampling, shuffle, steps
-from deniable.accounting.numerical import samples, terms
+from deniable.accounting.numerical import samples, terms, uniform_cut
 from deniable.accounting.numerical.pairs.continuous import SampledShape
 from deniable.accounting.renyi import tree
 from deniable.loss import (
@@ -22,6 +22,7 @@ from deniable.loss import (
     Composed,
     DrawnSample,
     FiniteOutcomes,
+    GaussianNoise,
     Grouped,
     Loss,
     NegativeBinomialRuns,
@@ -34,6 +35,7 @@ from deniable.loss import (
     Selected,
     Shuffled,
     Silenced,
+    UniformlyCappedSample,
 )
 from deniable.units import Relation
 from tests.accounting.small_tables.compare import Comparison, compare
@@ -80,6 +82,36 @@ def _cap_free(patch: Patch) -> None:
 def _cap_by_the_coin_down(patch: Patch) -> None:
     """A full lot with a silent unit as one whose coin is down."""
     patch.setattr(samples, "_pair_in_place", lambda once, twice, rate: SampledShape(once, rate))
+
+
+def _kept_too_seldom(patch: Patch) -> None:
+    """A uniform cut that keeps the own unit half as often."""
+    full_lots = uniform_cut.full_lots
+
+    def seldom(cap: int, rows: int, rate: float, total: float) -> uniform_cut.FullLots:
+        lots = full_lots(cap, rows, rate, total)
+        return replace(lots, shares=lots.shares / 2)
+
+    patch.setattr(uniform_cut, "full_lots", seldom)
+
+
+def _most_units_are_worst(patch: Patch) -> None:
+    """A uniform cut for as many units as there may be, never for fewer: what dp-accounting states."""
+    patch.setattr(
+        uniform_cut,
+        "_most_between",
+        lambda cap, last, others, rate: (
+            samples.over(cap, others + 1, rate) - samples.over(last + 1, others + 1, rate)
+        ),
+    )
+
+
+def _uniform_cut_puts_nobody_out(patch: Patch) -> None:
+    patch.setattr(
+        terms,
+        "uniformly_capped",
+        lambda inside, twice, *sample: uniform_cut.uniformly_capped(inside, inside, *sample),
+    )
 
 
 def _half_the_rate(patch: Patch) -> None:
@@ -159,10 +191,14 @@ def _sample_of_moved_masses(patch: Patch) -> None:
     patch.setattr(terms, "mix", SampledShape)
 
 
+UNIFORM = UniformlyCappedSample(HALF, 1, 4, NEAR_LN_2)
 TWINS: list[tuple[Callable[[Patch], None], tuple[Loss, ...]]] = [
     (_cap_dropped, (Silenced(CappedSample(HALF, 1, 4, NEAR_LN_2)),)),
     (_cap_free, (CappedSample(HALF, 1, 4, NEAR_LN_2),)),
     (_cap_by_the_coin_down, (Silenced(CappedSample(HALF, 1, 4, NEAR_LN_2)),)),
+    (_kept_too_seldom, (UniformlyCappedSample(1, 1, 3, GaussianNoise(0.5)),)),
+    (_most_units_are_worst, (UniformlyCappedSample(1, 1, 4, GaussianNoise(0.5)),)),
+    (_uniform_cut_puts_nobody_out, (UNIFORM,)),
     (_half_the_rate, (Sampled(HALF, RR), CappedSample(HALF, 1, 4, NEAR_LN_2))),
     (_rate_squared, (Sampled(HALF, RR, Scheme.POISSON, True),)),
     (_groups_as_one, (Grouped(2, NEAR_LN_2), Sampled(HALF, NEAR_LN_2).grouped(2))),

@@ -90,6 +90,7 @@ def _of(task: Task, passed: Passed, name: str, i: int) -> Tensor:
     return gradient(task, passed, name, i)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", CHAINS)
 def test_chains_are_run_by_hand(name: str) -> None:
     build, shape = CHAINS[name]

@@ -76,6 +76,7 @@ def rows(n: int) -> tuple[Tensor, Tensor]:
     return torch.randn(n, LENGTH, WIDTH), torch.randint(0, 3, (n,))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("n", [1, 4, LENGTH, WIDTH, 2 * LENGTH])
 @pytest.mark.parametrize("build", [Routed, Distance, Computed])
 def test_gradients_are_those_of_the_examples_alone(build: Callable[[], nn.Module], n: int) -> None:
@@ -252,6 +253,7 @@ REORDERED = [Sorted(order) for order in ORDERS] + [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("model", REORDERED)
 def test_a_router_that_begins_with_zeros_and_learns_moves_no_gradient_to_another_row(model: Any) -> None:
     """On made-up rows all scores are ties, so that rows are in their own order; later they are not."""

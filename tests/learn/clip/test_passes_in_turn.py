@@ -142,7 +142,7 @@ def _assert_all_used(model: nn.Module, run: Callable[..., object]) -> None:
                 assert random or torch.allclose(got.sums[name].double(), total, rtol=0, atol=1e-8), name
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("way", [chained, closed], ids=["in a chain", "in a model"])
 @pytest.mark.parametrize("name", _layers())
 def test_every_layer_of_torch_uses_all_rows_in_every_pass(name: str, way: Callable[..., object]) -> None:

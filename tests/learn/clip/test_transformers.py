@@ -119,6 +119,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], tuple[Tensor, Tens
 }  # fmt: skip
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_are_those_of_the_examples_alone(name: str) -> None:
     torch.manual_seed(0)

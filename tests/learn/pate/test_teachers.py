@@ -223,6 +223,7 @@ def test_votes_are_counts_of_teachers() -> None:
     assert (votes.argmax(axis=1) == TRUTH).mean() > 0.9
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "wrong",
     [

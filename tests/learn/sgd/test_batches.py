@@ -112,6 +112,7 @@ def one_by_one(criterion: Any = None, clip: float = 0.3) -> Tensor:
     return total
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "data",
     [
@@ -317,6 +318,7 @@ def count_usable(row: Callable[[int], Any]) -> Usable:
     return usable
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", SILENT)
 def test_a_run_says_that_its_rows_could_not_be_used(case: str) -> None:
     usable = count_usable(SILENT[case][0])

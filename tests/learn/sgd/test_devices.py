@@ -67,6 +67,7 @@ def narrow(
     return model, x if words else x.bfloat16(), torch.randint(0, 3, (rows,))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("model", "shape", "words"), SHAPES, ids=IDS)
 def test_no_row_of_a_model_in_bfloat16_adds_more_than_the_clip(
     model: nn.Module, shape: tuple[int, ...], words: bool
@@ -81,6 +82,7 @@ def test_no_row_of_a_model_in_bfloat16_adds_more_than_the_clip(
         assert 0.01 * (1 - 5e-3) < length <= 0.01 * (1 + 2.0**-23)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("model", "shape", "words"), SHAPES[:5], ids=IDS[:5])
 def test_models_in_bfloat16_have_closed_forms_near_those_in_single_precision(
     model: nn.Module, shape: tuple[int, ...], words: bool

@@ -207,6 +207,7 @@ def noisy_counts(grid: bool) -> Any:
     return np.array([t._noisy_count(7, 1.5) for _ in range(3000)]) - 7
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("grid", [False, True])
 @pytest.mark.parametrize("factor", [0.7, 1.0, 1.3])
 def test_the_count_of_usable_rows_has_the_noise_that_its_place_in_the_sum_asks_for(

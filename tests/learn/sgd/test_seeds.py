@@ -89,6 +89,7 @@ def test_a_collator_s_draws_are_secret_too() -> None:
     assert not set(views(data, 1).tolist()) & set(views(data, 2).tolist())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("draw", DRAWS)
 def test_generators_of_others_do_not_tell_how_many_rows_were_drawn(draw: Callable[[], float]) -> None:
     """Checkpoints of `transformers` hold their states."""

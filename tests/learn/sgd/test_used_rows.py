@@ -72,6 +72,7 @@ def _by_saved(model: nn.Module, own: Account) -> tuple[nn.Module, float]:
     return trained.model, trained.usable.rows
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("door", [_by_run, _by_loop, _by_saved])
 @pytest.mark.parametrize("activation", [nn.GELU, pytest.param(nn.ReLU, marks=pytest.mark.soak)])
 def test_gelu_learns_what_relu_learns_in_every_run(

@@ -61,6 +61,7 @@ def naive(model: nn.Module, clip: float, most: int | None = None) -> Tensor:
     return total
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "model",
     [

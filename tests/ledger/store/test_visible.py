@@ -348,6 +348,23 @@ def test_a_log_that_is_written_over_in_place_is_seen_by_all(
             charge_as_newcomer(folder)
 
 
+@pytest.mark.parametrize("change", LOG_CHANGES)
+def test_a_log_that_was_written_over_is_seen_before_anything_is_added_to_it(
+    folder: Path, ledger: Ledger, change: Callable[[Path], None]
+) -> None:
+    """A commit may end in a checkpoint, which would write what is left of the log into the database."""
+    account = ledger.account("visits")
+    account.run(SMALL, 5)
+    shutil.copy(folder / "privacy.db-wal", folder / "older")
+    for _ in range(30):
+        account.run(SMALL, 5)
+    change(folder)
+    log = (folder / "privacy.db-wal").read_bytes()
+    with pytest.raises(LedgerError, match=r"emptied, cut off or written over"):
+        account.run(SMALL, opened)
+    assert (folder / "privacy.db-wal").read_bytes() == log
+
+
 def test_a_log_that_is_begun_anew_again_and_again_is_no_reason_to_refuse(
     folder: Path, ledger: Ledger, crowd: Callable[..., Any]
 ) -> None:

@@ -67,6 +67,8 @@ KINDS = (
     pytest.param("spark", marks=pytest.mark.needs("spark")),
     pytest.param("spark files", marks=pytest.mark.needs("spark")),
 )
+FEWER = (*KINDS[:-1], pytest.param("spark files", marks=[pytest.mark.needs("spark"), pytest.mark.soak]))
+"""For what a frame of Spark tells by its schema, wherever its rows lie."""
 
 
 def composite() -> PostgresTable:
@@ -125,7 +127,7 @@ def test_a_field_is_read_by_its_declared_type(kind: str, tmp_path: Path) -> None
     engine.close()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FEWER)
 def test_fields_are_candidates_by_name_and_type(kind: str, tmp_path: Path) -> None:
     table = declarable(source(kind, tmp_path), "visits")
     types = {column.name: column.type.kind.value for column in table.columns}
@@ -139,14 +141,14 @@ def test_fields_of_a_frame_are_not_declared_by_its_rows() -> None:
     assert [column.name for column in describe("visits", TABLE).columns] == ["id"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FEWER)
 def test_a_field_that_is_not_stored_is_told_at_the_opening(kind: str, tmp_path: Path) -> None:
     schema = parse("tables: {visits: {columns: {id: integer, home.street: text}}}")
     with pytest.raises(DataError, match=r'"visits" has no column "home.street" where it is stored'):
         open_engine({"visits": source(kind, tmp_path)}, schema)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FEWER)
 def test_a_field_of_a_type_that_is_not_read_is_told_at_the_opening(kind: str, tmp_path: Path) -> None:
     schema = parse("tables: {visits: {columns: {id: integer, home.geo: text}}}")
     with pytest.raises(DataError, match=r'"home.geo" of "visits" is stored as .*cannot be read as text'):

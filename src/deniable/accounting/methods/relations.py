@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deniable.loss import CappedSample, Loss, Number, Silenced
+from deniable.loss import CappedSample, Loss, Number, Silenced, UniformlyCappedSample
 from deniable.units import Relation
 
 
 @dataclass(frozen=True)
 class SilencedLot(Loss, abstract=True):
-    """What `rewrite_silenced` writes for a `CappedSample` under `Silenced`: with its coin up the silent unit
+    """What `rewrite_silenced` writes for a capped sample under `Silenced`: with its coin up the silent unit
     takes its place and puts another out. It is a word between accounting's own functions, never stored."""
 
     rate: Number
@@ -44,7 +44,7 @@ def rewrite_silenced(loss: Loss) -> Loss:
 
 def _in_place(loss: Loss) -> Loss:
     match loss:
-        case CappedSample(rate, cap, rows, of):
+        case CappedSample(rate, cap, rows, of) | UniformlyCappedSample(rate, cap, rows, of):
             return SilencedLot(rate, cap, rows, _in_place(of))
         case _:
             return loss.with_children(_in_place)

@@ -19,6 +19,7 @@ from itertools import accumulate, pairwise
 
 from deniable.accounting.refusals import LARGEST, SMALLEST
 from deniable.loss import (
+    BoundedRange,
     DiscreteLaplaceNoise,
     GaussianNoise,
     LaplaceNoise,
@@ -88,19 +89,33 @@ def _noise(node: Loss) -> Loss:
 
 
 def _parts(steps: Mapping[Loss, int]) -> int:
-    """Into how many parts 1 is cut: where s moves by u/2 on either side, Σs² moves by uΣs, and by u² a step.
+    """Into how many parts 1 is cut: where s moves by u/2 on either side, Σs² moves by uΣs, and by u² a step,
+    which is compared with the variance of all losses, those without atoms among them.
 
     0 where nothing smooth lies between atoms: those alone are composed as they are, at no cost.
     """
     sizes = [(float(s), times) for node, times in steps.items() if (s := _atom(node)) is not None]
     if len(sizes) < 2 or all(isinstance(node, Pure | DiscreteLaplaceNoise) for node in steps):
         return 0
-    squares = sum(times * s * s for s, times in sizes)
+    squares = sum(times * s * s for s, times in sizes) + sum(
+        times * _smooth_variance(node) for node, times in steps.items()
+    )
     unit = NEAR * squares / sum(times * s for s, times in sizes)
     unit = min(unit, math.sqrt(NEAR * squares / sum(times for _, times in sizes)))
     if 0 < unit < math.inf:
         return math.ceil(1 / unit)
     return 0
+
+
+def _smooth_variance(node: Loss) -> float:
+    """About the variance of a loss without atoms, where it is known at a glance."""
+    match node:
+        case BoundedRange(epsilon):
+            return float(epsilon) ** 2 / 4
+        case GaussianNoise(multiplier):
+            return float(multiplier) ** -2
+        case _:
+            return 0.0
 
 
 def _atom(node: Loss) -> Fraction | None:

@@ -16,6 +16,7 @@ from itertools import chain
 from deniable.accounting.methods.relations import SilencedLot, rewrite_silenced
 from deniable.accounting.methods.sampling import shuffled_refusal
 from deniable.accounting.numerical import leaves, samples
+from deniable.accounting.numerical.choices import CLOSEST, ChoicePlan, is_choice, plan_choices
 from deniable.accounting.numerical.classes import coarse
 from deniable.accounting.numerical.lattice.bracket import Term
 from deniable.accounting.numerical.lattice.search import TermCase, epsilon_bounds
@@ -36,6 +37,7 @@ from deniable.accounting.numerical.pairs.shifted import GaussianReplace, Laplace
 from deniable.accounting.numerical.pairs.triangle import triangle
 from deniable.accounting.numerical.rounding import REACH
 from deniable.accounting.numerical.samples import KnownPairs, attained, mix, unknown
+from deniable.accounting.numerical.uniform_cut import uniformly_capped
 from deniable.accounting.refusals import check_range, check_time, collect_lowers
 from deniable.errors import Unaccountable
 from deniable.loss import (
@@ -62,15 +64,19 @@ from deniable.loss import (
     Sampled,
     Scheme,
     Selected,
+    UniformlyCappedSample,
     Zcdp,
     exact,
 )
 
-Sample = Sampled | Allocated | CappedSample | SilencedLot | DrawnSample
+CutSample = CappedSample | UniformlyCappedSample | SilencedLot
+Sample = Sampled | Allocated | CutSample | DrawnSample
 MOST_OUTCOMES = 5000
 """Outcomes of a finite loss multiplied out under one shared sample."""
 MOST_PARTS = 32
 """Parts of a `Parallel` that are compared pair by pair."""
+
+
 UNLIKELY = (1e-18, 1e-14, 1e-10)
 """δ of one run of a selection up to which its curve is followed; times E[K] and R it is charged as
 revealed."""
@@ -132,13 +138,24 @@ def _what(nodes: Mapping[Loss, int]) -> list[Step]:
         key=lambda node: exact(node.epsilon) ** 2 * nodes[node],
         default=None,
     )
-    return [_step(node, times, last=node is last, alone=len(nodes) == 1) for node, times in nodes.items()]
+    look = plan_choices(nodes)
+    return [
+        _step(node, times, last=node is last, alone=len(nodes) == 1, look=look)
+        for node, times in nodes.items()
+    ]
 
 
-def _step(node: Loss, times: int, *, last: bool = False, alone: bool = False) -> Step:
+def _step(
+    node: Loss,
+    times: int,
+    *,
+    last: bool = False,
+    alone: bool = False,
+    look: ChoicePlan = CLOSEST,
+) -> Step:
     check_time()
-    if isinstance(node, BoundedRange) and node.epsilon > 0:
-        return _choices(float(node.epsilon), times, last, alone)
+    if is_choice(node):
+        return _choices(float(node.epsilon), times, last, alone, look)
     answer = what(node)
     upper = None
     if answer.upper is not None:
@@ -153,16 +170,18 @@ def _step(node: Loss, times: int, *, last: bool = False, alone: bool = False) ->
     return Step(upper, lowers, answer.why)
 
 
-def _choices(epsilon: float, times: int, last: bool, alone: bool) -> Step:
+def _choices(epsilon: float, times: int, last: bool, alone: bool, look: ChoicePlan) -> Step:
     """Choices of range ε, a block together; below, all with the same two losses, or
     (`last`) the best for what is left."""
-    same = collect_lowers(lambda: (((finite.choice(epsilon, share), times),) for share in leaves.SHARES))
+    same = collect_lowers(lambda: (((finite.choice(epsilon, share), times),) for share in look.shares))
     choice: tuple[Term, ...] = ((Range(epsilon), 1),)
     if times == 1:
         return Step(choice, (choice,) if alone else (choice, *same) if last else same)
+    if look.parts is None:
+        return Step(((Range(epsilon), times),), same)
     blocks = bounded_range.blocks(epsilon, times)
     upper = tuple(
-        (bounded_range.above(epsilon, size), count) if size > 1 else (Range(epsilon), count)
+        (bounded_range.above(epsilon, size, look.parts), count) if size > 1 else (Range(epsilon), count)
         for size, count in blocks
     )
     if not last or times > bounded_range.LARGEST_BLOCK or blocks[0] != (times, 1):
@@ -270,7 +289,7 @@ def what(node: Loss) -> KnownPairs:
             return _group(node)
         case Allocated():
             return _allocated(node)
-        case CappedSample() | SilencedLot():
+        case CappedSample() | UniformlyCappedSample() | SilencedLot():
             return _capped(node)
         case DrawnSample():
             return _drawn(node)
@@ -435,8 +454,14 @@ def _allocated(node: Allocated) -> KnownPairs:
     return samples.allocated(inside, node.steps)
 
 
-def _capped(node: CappedSample | SilencedLot) -> KnownPairs:
-    cut = samples.silenced if isinstance(node, SilencedLot) else samples.capped
+def _capped(node: CutSample) -> KnownPairs:
+    match node:
+        case SilencedLot():
+            cut = samples.silenced
+        case UniformlyCappedSample():
+            cut = uniformly_capped
+        case _:
+            cut = samples.capped
     return cut(_shared(node), _shared(node, grouped(node.of, 2)), float(node.rate), node.cap, node.rows)
 
 

@@ -29,9 +29,10 @@ LARGEST_PAGE = 1 << 16
 
 
 class Committed(NamedTuple):
-    """What the index of a log says: its last committed frame, that frame's checksum, and the salts that all
-    frames have since the log was last begun anew."""
+    """What the index of a log says, byte by byte: its last committed frame, that frame's checksum, and the
+    salts that all frames have since the log was last begun anew."""
 
+    copies: bytes
     page: int
     frames: int
     checksum: bytes
@@ -49,6 +50,8 @@ class Log:
         self._index, self._file = index, os.open(path, os.O_RDONLY)
         self._last_look: tuple[bytes, int, bytes] = (b"", 0, b"")
         """Salts, number and bytes of the last committed frame at the last look."""
+        self._last_index, self._last_place = b"", 0
+        """What the index said at that look, both copies, and where that frame begins."""
         self.close = weakref.finalize(self, os.close, self._file)
         self.close.atexit = False  # whoever is still open then has a last look
 
@@ -56,12 +59,24 @@ class Log:
         """Whether every committed frame is on disk. Another process may write meanwhile: what the index says
         must be the same before and after a frame was missed. Right after a commit of this connection the
         frames between the last look, at its beginning, and the last one are its own, and just written."""
+        if self._is_unchanged():
+            return True
         while True:
             frames = self._read_commit()
             if frames is None or self._holds(frames, is_walked=not after_commit):
                 return True
             if self._read_commit() == frames:
                 return False
+
+    def _is_unchanged(self) -> bool:
+        """Whether index, header and last frame are byte by byte what they were when all of it was on disk."""
+        salts, _, frame = self._last_look
+        return (
+            frame != b""
+            and os.pread(self._index, 2 * INDEX_HEADER, 0) == self._last_index
+            and os.pread(self._file, HEADER, 0)[16:24] == salts
+            and os.pread(self._file, FRAME, self._last_place) == frame
+        )
 
     def _holds(self, commit: Committed, *, is_walked: bool) -> bool:
         if commit.frames == 0:
@@ -83,6 +98,7 @@ class Log:
         if last[16:24] != commit.checksum:
             return False
         self._last_look = commit.salts, commit.frames, last
+        self._last_index, self._last_place = commit.copies, commit.place(commit.frames)
         return True
 
     def _frame(self, commit: Committed, number: int) -> bytes:
@@ -101,4 +117,4 @@ class Log:
             return None
         page, frames, _, *checksum = struct.unpack_from("=HIIII", header, 14)
         page = LARGEST_PAGE if page == 1 else page
-        return Committed(page, frames, struct.pack(">2I", *checksum), header[32:40])
+        return Committed(header, page, frames, struct.pack(">2I", *checksum), header[32:40])

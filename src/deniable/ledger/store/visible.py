@@ -24,15 +24,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from deniable.errors import LedgerError
+from deniable.ledger.store.identity import Identity as Identity
+from deniable.ledger.store.identity import identity as identity
+from deniable.ledger.store.identity import watch
 from deniable.ledger.store.log import Log
 from deniable.process import abandon
 
 LOG, INDEX, KEY = "-wal", "-shm", ".key"
 TRIES = 8
 """Openings until one is known to have opened what the path shows."""
-
-Identity = tuple[int, int]
-"""Device and inode."""
 
 
 class Files(NamedTuple):
@@ -64,7 +64,8 @@ class Pinned(sqlite3.Connection):
         _PINNED.add(self)
         self.path, self.files = path, files
         # The names and numbers of every check, once.
-        self._log_path, self._index_path = files.target + LOG, files.target + INDEX
+        self._log_path = files.target + LOG
+        self._look_at_log, self._look_at_index = watch(self._log_path), watch(files.target + INDEX)
         self._is_link = files.target != path
         index = _descriptor(files.log_index)
         if files.log is not None and index is not None:
@@ -90,10 +91,10 @@ class Pinned(sqlite3.Connection):
             status = os.stat(self.path)
             if (status.st_dev, status.st_ino) != files.database or status.st_nlink > 1:
                 raise self._move_error()
-            if files.log is not None:
-                log, index = os.stat(self._log_path), os.stat(self._index_path)
-                if (log.st_dev, log.st_ino) != files.log or (index.st_dev, index.st_ino) != files.log_index:
-                    raise self._move_error()
+            if files.log is not None and (
+                self._look_at_log() != files.log or self._look_at_index() != files.log_index
+            ):
+                raise self._move_error()
             if self._is_link and _target(self.path) != files.target:
                 raise self._move_error()
             if self.log is not None and not self.log.is_intact(after_commit=not self.in_transaction):
@@ -238,15 +239,6 @@ def _target(path: str) -> str:
         except OSError:
             return path
     return path
-
-
-def identity(path: str) -> Identity | None:
-    """Device and inode of the file that a path shows."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 def _stamp(path: str) -> tuple[int, int]:

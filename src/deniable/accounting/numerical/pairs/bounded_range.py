@@ -44,10 +44,17 @@ def _parts(times: int) -> int:
     return min(max(NODES // times, PARTS), MOST_PARTS)
 
 
+def block_work(times: int, parts: int = PARTS) -> int:
+    """Cells that the recursion for so many choices goes through, about, on a lattice of `parts`."""
+    block = min(times, LARGEST_BLOCK)
+    return block * parts * (1 + block * parts // 500)
+
+
 @lru_cache(maxsize=64)
-def above(epsilon: float, times: int) -> Finite:
-    """A pair that dominates `times` adaptive choices of range `epsilon`."""
-    parts = _parts(times)
+def above(epsilon: float, times: int, parts: int = 0) -> Finite:
+    """A pair that dominates `times` adaptive choices of range `epsilon`; on a lattice of `parts`, if
+    stated."""
+    parts = parts or _parts(times)
     dt = epsilon / parts
     heights = np.zeros(1)
     for _ in range(times):

@@ -50,9 +50,9 @@ def per_unit(scope: Scope, select: exp.Select, unit: Unit) -> Scope:
 
 
 def belongs_to_one_unit(scope: Scope, node: exp.Expr) -> bool:
-    """Whether the owner declared that each value of a column leads to one unit: an order to its customer. Then
-    grouping by it is grouping by the unit and it. Where the declaration is wrong, each unit has a group of its
-    own, so the guarantee does not rest on it."""
+    """Whether the owner declared that each value of a column leads to one unit: an order to its customer.
+    Then grouping by it is grouping by the unit and it. Where the declaration is wrong, each unit has a
+    group of its own, so the guarantee does not rest on it."""
     if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
         return False
     return scope.find(node).key is not None
