@@ -54,3 +54,14 @@ def test_wards_that_nobody_visits_and_visits_of_nobody_do_not_count(
         text = f"SELECT name, COUNT(*) AS n FROM {rows} {TIED} GROUP BY name"
         answer = curator.sql(text, epsilon=5000, **terms).value.to_pylist()
     assert {line["name"]: line["n"] for line in answer if line["name"]} == {"x": 3, "y": 2}
+
+
+def test_answers_and_previews_say_so() -> None:
+    note = "Rows with an empty person are not counted."
+    unit, limit = Unit.column("person", max_rows=4), Budget(10, 1e-6)
+    with Curator.open(VISITS, name="visits", unit=unit, limit=limit, ledger="sqlite://") as curator:
+        text = "SELECT COUNT(*) AS n FROM visits"
+        assert note in curator.preview(text, epsilon=1).lines()
+        assert note in curator.sql(text, epsilon=1).notes
+    with Curator.open(VISITS, name="visits", unit=Unit.row(), limit=limit, ledger="sqlite://") as curator:
+        assert not any("not counted" in note for note in curator.sql(text, epsilon=1).notes)

@@ -11,6 +11,7 @@ from typing import NoReturn
 from deniable.curator.answers.answer import Answer
 from deniable.curator.answers.kept import KeptText, PaidText
 from deniable.curator.answers.reading import cut, explain, not_negative_over
+from deniable.curator.answers.words import rows_of_nobody
 from deniable.curator.desk import Desk
 from deniable.curator.one_of_many import advise_account
 from deniable.curator.preview import Preview
@@ -84,7 +85,8 @@ class Inquiry(Original):
         errors, confidence = quote.expect_errors(), quote.terms.confidence
         fits = free or (would.fits and parts_refusal is None)
         shares, cost = (*quote.shares(), *advice), (quote.epsilon, quote.delta)
-        return Preview(*cost, errors, confidence, fits, free, would.left, refusal, more, shares)
+        remarks = tuple(rows_of_nobody(account.unit))
+        return Preview(*cost, errors, confidence, fits, free, would.left, refusal, more, shares, remarks)
 
     def answer(self) -> Answer:
         """The answer, charged now; the one that is kept, if the same was asked before of the same version of

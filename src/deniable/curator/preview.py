@@ -19,7 +19,8 @@ class Preview:
     `expected` tells for each number how far noise may move it, with probability `confidence`. `left` is the
     largest charge that would still fit afterwards; `refusal` the sentence with which the ledger would refuse.
     `more` is, of a query that is one of many (`of=`), how many like it still fit.
-    `shares` say what part of ε goes where, if not all of it goes to the numbers.
+    `shares` say what part of ε goes where, if not all of it goes to the numbers; `remarks` what else is to be
+    known of the answer beforehand.
     """
 
     epsilon: float
@@ -32,6 +33,7 @@ class Preview:
     refusal: str | None = None
     more: int | None = None
     shares: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -49,6 +51,7 @@ class Preview:
             "refusal": self.refusal,
             "more": self.more,
             "shares": list(self.shares),
+            "remarks": list(self.remarks),
             "text": str(self),
         }
 
@@ -67,6 +70,7 @@ class Preview:
             refusal=content["refusal"],
             more=content.get("more"),
             shares=tuple(content.get("shares", ())),
+            remarks=tuple(content.get("remarks", ())),
         )
 
     def _repr_html_(self) -> str:
@@ -82,7 +86,7 @@ class Preview:
         many = ""
         if self.more is not None:
             many = f"Queries like it that fit, this one included: {self.more:,}."
-        lines = (cost, *self.shares, head, *(f"  {line}" for line in errors), self._fate, many)
+        lines = (cost, *self.shares, head, *(f"  {line}" for line in errors), self._fate, many, *self.remarks)
         return [line for line in lines if line]
 
     @property

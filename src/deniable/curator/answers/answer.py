@@ -174,6 +174,7 @@ class Answer(Release[pa.Table]):
                     "ε."
                 )
         notes += self.remarks
+        notes += words.rows_of_nobody(self.unit)
         if self.computed:
             notes.append(f"Computed from released numbers, without an interval: {', '.join(self.computed)}.")
         if self.again:

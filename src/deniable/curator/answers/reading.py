@@ -21,14 +21,17 @@ from deniable.sql.tree import (
     Call,
     Column,
     Expr,
+    Filter,
+    Join,
     KeyRef,
     Literal,
     PerUnit,
+    Project,
     Query,
     Relation,
     Statistic,
+    Union,
 )
-from deniable.sql.types_relations import children
 
 _COUNTS = (Statistic.COUNT, Statistic.COUNT_DISTINCT, Statistic.COUNT_UNITS)
 _CUT = (Statistic.COUNT, Statistic.COUNT_DISTINCT, Statistic.SUM)
@@ -163,9 +166,17 @@ def _note_caps(query: Query, make_plan: Callable[[], Plan]) -> list[str]:
 
 
 def _counts_for_each_unit(relation: Relation) -> bool:
-    if isinstance(relation, PerUnit) and any(each.statistic in _CUT for _, each in relation.aggregates):
-        return True
-    return any(map(_counts_for_each_unit, children(relation)))
+    match relation:
+        case PerUnit(of, _, aggregates):
+            counts = any(each.statistic in _CUT for _, each in aggregates)
+            return counts or _counts_for_each_unit(of)
+        case Project(of) | Filter(of):
+            return _counts_for_each_unit(of)
+        case Join(left, right):
+            return _counts_for_each_unit(left) or _counts_for_each_unit(right)
+        case Union(parts):
+            return any(map(_counts_for_each_unit, parts))
+    return False
 
 
 def _note_undefined(query: Query) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from deniable.sql.profile.rows import RowBound
 from deniable.sql.tree import Bounding
+from deniable.units import Unit, UnitKind
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -137,6 +138,17 @@ def _from_profile(told: Bounding) -> str:
         for name, low, high in told.values
     ]
     return " ".join(sentence for sentence in sentences if sentence)
+
+
+def rows_of_nobody(unit: Unit) -> list[str]:
+    """What becomes of rows that name no unit.
+
+    >>> rows_of_nobody(Unit.column("Person ID")), rows_of_nobody(Unit.row())
+    (['Rows with an empty Person ID are not counted.'], [])
+    """
+    if unit.kind is not UnitKind.COLUMN:
+        return []
+    return [f"Rows with an empty {_clean(str(unit.column_name))} are not counted."]
 
 
 def text_table(columns: Sequence[str], rows: Rows, right: Collection[str]) -> str:

@@ -28,7 +28,6 @@ from deniable.sql.read.names import NO_SUBQUERY, Scope, domain, fold, is_subquer
 from deniable.sql.read.parse import PARTS, parse
 from deniable.sql.read.relations.from_clause import Sources, rows_of
 from deniable.sql.read.relations.per_unit import aliases, has_aggregate, meant, plain
-from deniable.sql.read.simplify import simplify
 from deniable.sql.refusals import refuse, shown
 from deniable.sql.schema.declare import ColumnInfo, Schema
 from deniable.sql.tree import (
@@ -47,7 +46,7 @@ from deniable.sql.tree import (
     Scan,
 )
 from deniable.sql.types import INTEGER
-from deniable.sql.types_relations import aggregate_type, hoisted, prune, read, scans
+from deniable.sql.types_relations import aggregate_type, hoisted, prune, read, scans, simplify
 from deniable.units import Unit
 
 MAX_KEYS = 16

@@ -221,8 +221,7 @@ def _items(groups: _Groups, select: exp.Select) -> tuple[list[Field], list[tuple
         if isinstance(node, exp.Column):
             origin = groups.scope.named_by(node)
         key = None if origin is None else origin.key
-        capped = groups.is_capped(expr)
-        items.append(Field(name, "", Column(f"c{i}", expr.type), key=key, capped=capped))
+        items.append(Field(name, "", Column(f"c{i}", expr.type), key=key, capped=groups.is_capped(expr)))
     return items, outputs
 
 
