@@ -277,7 +277,7 @@ def _simplify_aggregate(made: Aggregate, names: Names) -> Aggregate:
 
 
 def _is_one_table(relation: Relation) -> bool:
-    """Whether it is rows of a declared table. What is made of others keeps its form: it has keys in ledgers."""
+    """Whether it is rows of a declared table. All else keeps its form: ledgers hold its keys."""
     while isinstance(relation, (Project, Filter)):
         relation = relation.of
     return isinstance(relation, Scan)

@@ -160,8 +160,8 @@ def _note_caps(query: Query, make_plan: Callable[[], Plan]) -> list[str]:
         return []
     rows = "1 row" if most == 1 else f"{most:,} rows"
     return [
-        f"What the subquery counts or sums for each person is cut at what {rows} can give (max_rows). A larger "
-        "value counts as that, and ± does not include the difference."
+        f"What the subquery counts or sums for each person is cut at what {rows} can give (max_rows). "
+        "A larger value counts as that, and ± does not include the difference."
     ]
 
 

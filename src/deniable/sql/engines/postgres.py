@@ -121,16 +121,17 @@ class PostgresEngine(Engine):
             raise
 
     def _warn_of_views(self, schema: Schema, sources: Mapping[str, PostgresTable]) -> None:
-        """A view that fails on one row (a division, a cast) fails in every query that reads the row, after the
+        """A view that fails on one row (a division, a cast) fails in every query that reads it, after the
         charge: the account freezes, and that it does tells of the row."""
         for table in schema.tables:
             source = sources[table.name]
             kinds = ask(self._connection, COMPUTED, (source.schema, source.table)).column("computed")
             if any(kinds.to_pylist()):
                 warnings.warn(
-                    f'"{source.schema}"."{source.table}" is a view or a foreign table. If it fails on a row (a '
-                    "division, a cast), the query fails after it was charged, the account freezes, and analysts "
-                    "learn that there is such a row. Store what it computes in a table or a materialized view.",
+                    f'"{source.schema}"."{source.table}" is a view or a foreign table. If it fails on a row '
+                    "(a division, a cast), the query fails after it was charged, the account freezes, "
+                    "and analysts learn that there is such a row. Store what it computes in a table or a "
+                    "materialized view.",
                     UserWarning,
                     stacklevel=2,
                 )

@@ -22,9 +22,9 @@ from deniable.sql.tree import Call, Expr, Type
 from deniable.sql.write.statements import Writer
 
 TIME_BITS = 27
-"""Of days each is a cell: years 1 to 9999 have 2^21.8. Of seconds a cell is 2^13 of them, a bit over two hours.
-The choice pays for cells with a logarithm only, and draws from runs of empty ones at once; where people's times
-lie says nobody beforehand, and 4,096 cells would be of three years each."""
+"""Of days each is a cell: years 1 to 9999 have 2^21.8. Of seconds a cell is 2^13 of them, two hours.
+The choice pays for cells with a logarithm only, and draws from runs of empty ones at once. Nobody says
+beforehand where times lie, and 4,096 cells would be of three years each."""
 
 
 def _counts_time(of: Expr) -> bool:
