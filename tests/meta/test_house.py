@@ -22,15 +22,16 @@ STRAIGHT = (
 import one another in a circle is tested with the layers, and that every function is typed in `test_typed`.)"""
 
 WALKED = {
-    "people with any number of rows": (72, 285),
-    "a window over groups": (78, 510),
+    "people with any number of rows": (74, 290),
+    "a window over groups": (84, 510),
     house.KEPT: (23, 25),
 }
 """The modules (but words, accounting and randomness) that a query enters, and its returns. The noise of a walk has a
-seed (278, 503 and 21 returns); the room is for threads that take turns otherwise on a busy machine. These may fall
-and never rise; the aims of `make house` are lower where they are not reached."""
+seed (284, 485 and 22 returns); the room is for threads that take turns otherwise on a busy machine. The profile of a
+table brought two modules to the first and six to the second (72 and 78 before it). These may fall and never rise; the
+aims of `make house` are lower where they are not reached."""
 
-CODE_LINES = 58_356
+CODE_LINES = 60_383
 """What was reached. The aim of `make house` is lower: whoever gets nearer to it lowers this number too, and whoever
 adds a capability that needs more says so in the commit that raises it."""
 
@@ -222,7 +223,8 @@ def test_functions_are_named_in_their_records_and_hardly_elsewhere() -> None:
 
 
 def test_a_query_is_priced_once_and_makes_three_transactions(seen: house.Walk) -> None:
-    assert seen.calls[house.PRICE] == 1
+    """Not at all where a question before it has cost the same: the account remembers prices."""
+    assert seen.calls[house.PRICE] <= 1
     assert sum(seen.calls[each] for each in house.TRANSACTIONS) == 3
 
 

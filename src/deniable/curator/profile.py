@@ -90,10 +90,10 @@ def describe(value: Known) -> list[str]:
     match value:
         case RowClasses():
             lines = [f"{value.people:,} people, ± {value.people_within:,}."]
-            unseen = value.unseen(value.most)
+            hidden_people = value.hidden_people(value.most)
             return [
                 *lines,
-                f"Nobody was seen above {value.most:,} rows (fewer than {unseen:,} people, 95 %).",
+                f"Nobody was seen above {value.most:,} rows (fewer than {hidden_people:,} people, 95 %).",
             ]
         case ValueSizes():
             most = value.largest()

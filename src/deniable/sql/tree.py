@@ -327,16 +327,16 @@ class Bounding:
     `within` (None where they were not counted), and it is told under the assumption that nobody has more than
     `most`.
 
-    Where the bound is from the profile, fewer than `unseen` people have more rows (0: nobody can), and
-    numbers are either `for_all` rows or of people with no more; `values` are the columns whose sums were
+    Where the bound is from the profile, fewer than `hidden_people` people have more rows (0: nobody can), and
+    numbers are either `covers_all` rows or of people with no more; `values` are the columns whose sums were
     clamped by it, with their ends."""
 
     rows: int
     most: int
     people: int | None = None
     within: int | None = None
-    unseen: int | None = None
-    for_all: bool = True
+    hidden_people: int | None = None
+    covers_all: bool = True
     values: tuple[tuple[str, float, float], ...] = ()
 
 

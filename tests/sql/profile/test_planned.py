@@ -109,7 +109,10 @@ def test_loss_and_preview_are_those_of_a_declared_bound() -> None:
         low, high = float(result.low[column.name][0]), float(result.high[column.name][0])
         assert column.within == pytest.approx((high - low) / 2, rel=1e-3, abs=0.51)
     assert result.bounding is not None
-    assert (result.bounding.rows, result.bounding.unseen) == (4, made.row_bound and made.row_bound.unseen)
+    assert (result.bounding.rows, result.bounding.hidden_people) == (
+        4,
+        made.row_bound and made.row_bound.hidden_people,
+    )
 
 
 def test_no_part_of_epsilon_goes_elsewhere() -> None:

@@ -49,17 +49,17 @@ def test_nobody_seen_is_the_first_class() -> None:
 
 def test_rows_that_may_be_hidden_make_the_bound_one_by_name() -> None:
     steep, law = classes(10_000, 1_000, 100), classes(*(40_000 >> i for i in range(11)))
-    assert steep.bound(1.0, 1).for_all
-    assert not law.bound(1.0, 1).for_all  # half as many people with twice the rows, again and again
-    assert law.bound(None, 1).for_all  # a ± that was asked for is given for the bound of all rows
-    assert not classes().bound(1.0, 1).for_all  # nobody stands out of the noise
+    assert steep.bound(1.0, 1).covers_all
+    assert not law.bound(1.0, 1).covers_all  # half as many people with twice the rows, again and again
+    assert law.bound(None, 1).covers_all  # a ± that was asked for is given for the bound of all rows
+    assert not classes().bound(1.0, 1).covers_all  # nobody stands out of the noise
 
 
 def test_a_bound_that_a_group_cannot_afford_is_lower_and_by_name() -> None:
     crowd = classes(1000, 500, 400)
-    assert crowd.bound(1.0, 5).for_all
+    assert crowd.bound(1.0, 5).covers_all
     poor = crowd.bound(1.0, 100)
-    assert not poor.for_all
+    assert not poor.covers_all
     assert poor.rows < crowd.most
 
 
@@ -70,7 +70,7 @@ def test_fewer_people_than_said_are_above_the_bound() -> None:
     for _ in range(2000):
         crowd = RowClasses(edge_list, release(range(len(edge_list)), truth, NOISE, rng))
         above = sum(many for i, many in truth.items() if edge_list[i] > crowd.most)
-        held += above < crowd.unseen(crowd.most)
+        held += above < crowd.hidden_people(crowd.most)
     assert held >= 0.95 * 2000
 
 

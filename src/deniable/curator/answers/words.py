@@ -110,7 +110,7 @@ def bounding(told: Bounding, columns: Collection[str]) -> str:
     >>> print(bounding(Bounding(16, 16, 0, 0), []))
     Each person counts for at most 16 rows. Nobody was seen to have more: that is assumed.
     """
-    if told.unseen is not None:
+    if told.hidden_people is not None:
         return _from_profile(told)
     if told.most <= told.rows:
         unseen = "Nobody is said to have more"
@@ -132,7 +132,7 @@ def bounding(told: Bounding, columns: Collection[str]) -> str:
 
 def _from_profile(told: Bounding) -> str:
     """What the profile says of people with many rows, and of large values."""
-    sentences = [str(RowBound(told.rows, told.for_all, told.unseen or 0))]
+    sentences = [str(RowBound(told.rows, told.covers_all, told.hidden_people or 0))]
     sentences += [
         f"Values of {name} are clamped to {low:,.6g} … {high:,.6g}; the profile shows none beyond."
         for name, low, high in told.values

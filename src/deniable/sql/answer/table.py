@@ -283,7 +283,11 @@ def _bounding(settled: Settled, beta: float) -> Bounding | None:
     if row_bound is not None:
         values = tuple((name, *ends) for name, ends in settled.plan.clamps.items())
         return Bounding(
-            limit.rows, limit.rows, unseen=row_bound.unseen, for_all=row_bound.for_all, values=values
+            limit.rows,
+            limit.rows,
+            hidden_people=row_bound.hidden_people,
+            covers_all=row_bound.covers_all,
+            values=values,
         )
     if not settled.plan.tells:
         shows_bound = terms.left_out and terms.most_rows is not None and limit.by_unit

@@ -61,13 +61,13 @@ class PeopleByRows(ProfileMechanism):
 
 @dataclass(frozen=True)
 class RowBound:
-    """How many rows of a person count. Where it is `for_all` rows, nobody was seen to have more and fewer
-    than `unseen` people have, with probability CONFIDENCE; else the number is that of people with no more.
-    Where `unseen` is 0 nobody can have more, by the form of the query, and nothing is said."""
+    """How many rows of a person count. Where it `covers_all` rows, nobody was seen to have more, and fewer
+    than `hidden_people` people have, with probability CONFIDENCE; else the number is that of people with no
+    more. Where `hidden_people` is 0 nobody can have more, by the form of the query, and nothing is said."""
 
     rows: int
-    for_all: bool
-    unseen: int
+    covers_all: bool
+    hidden_people: int
 
     def __str__(self) -> str:
         """What an answer says of it.
@@ -77,13 +77,13 @@ class RowBound:
         >>> print(RowBound(64, False, 50))
         Numbers are with nobody above 64 rows: people with more count for 64, and ± does not cover the rest.
         """
-        if not self.unseen:
+        if not self.hidden_people:
             return ""
         rows = f"{self.rows:,} row{'' if self.rows == 1 else 's'}"
-        if self.for_all:
+        if self.covers_all:
             return (
                 f"People with more than {rows} count for {self.rows:,}; the profile shows none (fewer than "
-                f"{self.unseen:,}, {CONFIDENCE * 100:.0f} %)."
+                f"{self.hidden_people:,}, {CONFIDENCE * 100:.0f} %)."
             )
         return (
             f"Numbers are with nobody above {rows}: people with more count for {self.rows:,}, and ± does not "
@@ -131,7 +131,7 @@ class RowClasses:
         """One class above the last that stands out: the bound under which all rows are taken to count."""
         return self.edges[min(self.top + 1, len(self.edges) - 1)]
 
-    def unseen(self, rows: int) -> int:
+    def hidden_people(self, rows: int) -> int:
         """Fewer people than this have more rows, with probability CONFIDENCE."""
         above = range(self._first_above(rows), len(self.edges))
         if not above:
@@ -173,7 +173,7 @@ class RowClasses:
     def bound(self, noise: float | None, groups: int) -> RowBound:
         """The bound for numbers whose noise has this mean size for each row that counts, None where the ±
         itself is what was asked for; in one of so many `groups`."""
-        all_rows = RowBound(self.most, True, self.unseen(self.most))
+        all_rows = RowBound(self.most, True, self.hidden_people(self.most))
         if noise is None:
             return all_rows
         width, group = HALF_WIDTH * noise * self.most, self.crowd.rows / groups
@@ -181,7 +181,7 @@ class RowClasses:
         if is_seen and self.hidden_rows <= HIDDEN * width <= HIDDEN * AFFORDABLE * group:
             return all_rows
         rows = min(self.most, self.crowd.best([AggregateNoise(noise, None)], groups))
-        return RowBound(rows, False, self.unseen(rows))
+        return RowBound(rows, False, self.hidden_people(rows))
 
     def to_dict(self) -> dict[str, Any]:
         return {"edges": list(self.edges), **self.cells.to_dict()}
