@@ -67,6 +67,8 @@ def test_an_opening_and_a_preview_buy_nothing_and_say_what_is_bought(opened: Ope
     curator = opened()
     preview = curator.preview(BY_PLACE, epsilon=0.5)
     assert not (tmp_path / "privacy.db").exists()
+    rows, spread = 0.15, 0.3 / 16
+    assert preview.left.epsilon == pytest.approx(3 - 0.5 - rows - spread)
     assert [line for line in preview.lines() if line.startswith("Buys")] == [
         "Buys the rows of visits first: ε = 0.15, once, from the owner's allowance for the profile.",
         "Buys the spread of cost in visits first: ε = 0.01875, once, from the owner's allowance for the profile.",

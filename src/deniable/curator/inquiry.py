@@ -86,7 +86,9 @@ class Inquiry(Original):
         fits = free or (would.fits and parts_refusal is None)
         shares, cost = (*quote.shares(), *advice), (quote.epsilon, quote.delta)
         remarks = tuple(rows_of_nobody(account.unit))
-        return Preview(*cost, errors, confidence, fits, free, would.left, refusal, more, shares, remarks)
+        # What is bought first is spent by then, too.
+        left = replace(would.left, epsilon=max(0.0, would.left.epsilon - self._price_parts(quote)))
+        return Preview(*cost, errors, confidence, fits, free, left, refusal, more, shares, remarks)
 
     def answer(self) -> Answer:
         """The answer, charged now; the one that is kept, if the same was asked before of the same version of
@@ -198,13 +200,18 @@ class Inquiry(Original):
         self._quotes.clear()
         return self._look()
 
+    def _price_parts(self, quote: Quote) -> float:
+        """What a question takes of the data set's own account for the parts of the profile that it buys; 0 for
+        whoever asks on another account."""
+        account, profile = self._desk.account, self._desk.profile
+        if profile is None or account.name != account.root:
+            return 0.0
+        return float(sum(map(profile.price, quote.missing)))
+
     def _refuse_parts(self, quote: Quote, would: ChargePreview) -> BudgetExceeded | None:
         """Why the parts of the profile and the question do not fit together, if they do not; for whoever asks
         on the data set's own account, since others are not told what that has left."""
-        account, profile = self._desk.account, self._desk.profile
-        if profile is None or not quote.missing or account.name != account.root:
-            return None
-        parts_price, left = float(sum(map(profile.price, quote.missing))), would.left.epsilon
+        account, parts_price, left = self._desk.account, self._price_parts(quote), would.left.epsilon
         if parts_price <= left or not would.fits:
             return None
         balance, limit = account.spent().epsilon, float(account.limit.epsilon)
