@@ -79,7 +79,8 @@ class RoundExecution:
     history.
 
     `workers` processes train clients side by side. A device answers `answer_after` seconds after it was
-    asked, ready or not: how long a client trains tells how many rows it has.
+    asked, ready or not: how long a client trains tells how many rows it has. A silo that protects its rows
+    answers after a whole number of such times, once its sum is ready.
     """
 
     evaluate: Evaluation | None = None

@@ -76,7 +76,7 @@ def test_a_patient_of_two_silos_who_is_counted_once_is_found(noise: Any) -> None
 class SiloClip(SiloWorker):
     """Bounds the sum of its rows as a whole, and calls that a bound on each."""
 
-    def send_sum(self, weights: Any, wait: Any = None) -> Integers:
+    def send_sum(self, weights: Any) -> Integers:
         most = 10 * self._run.grid.sensitivity
         loud = self._lots.add_up(weights) * 100
         return np.clip(loud, -most, most) + self._draw_noise()

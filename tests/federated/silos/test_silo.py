@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from torch import nn
 
 from deniable import Budget, Ledger
-from deniable.errors import BudgetExceeded, InvalidParameter, InvalidQuery, LedgerError, ProtocolError
+from deniable.errors import (
+    AccountFrozen,
+    BudgetExceeded,
+    InvalidParameter,
+    InvalidQuery,
+    LedgerError,
+    ProtocolError,
+)
 from deniable.federated import (
     Central,
     CrossSilo,
@@ -288,16 +296,48 @@ def test_every_patient_moves_what_a_silo_sends_by_one_clip_at_most(noise: SiloPl
     assert moved["no such labels"] == moved["no numbers"] == 0
 
 
-def test_a_silo_that_fails_sends_its_noise_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = run_of(OnClient(Z))
-    conversation = SiloPart(run, 2, Untimed()).open(rows_of(2), rng=SeededRandom(5))
+class Slow:
+    """A clock by which a lot takes so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self._times = iter((100.0, 100.0 + seconds))
+        self.left = 0.0
+
+    def read_time(self) -> float:
+        return next(self._times)
+
+    def wait(self, until: float, ready: threading.Event) -> None:
+        self.left = until
+
+
+@pytest.mark.parametrize(("seconds", "left"), [(0.5, 130.0), (29.0, 130.0), (31.0, 160.0), (100.0, 220.0)])
+def test_a_late_lot_is_sent_whole_at_the_next_step_of_time(seconds: float, left: float) -> None:
+    """A lot that was left out for being late would tell of the one slow patient by all the others."""
+    run, clock = run_of(OnClient(Z)), Slow(seconds)
+    weights = torch.cat([p.detach().reshape(-1) for p in run.model.parameters()])
+    sent = [
+        SiloPart(run, 2, each).open(rows_of(2), rng=SeededRandom(5)).ask(SiloTask(1, weights))
+        for each in (Untimed(), clock)
+    ]
+    assert np.array_equal(*sent)
+    assert clock.left == left
+
+
+def test_a_silo_that_cannot_add_up_a_lot_freezes_its_account_and_is_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silo = World(tmp_path, run_of(OnClient(Z))).join(0)
 
     def fail(weights: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(conversation._worker._lots, "add_up", fail)
-    vector = conversation.ask(SiloTask(1, torch.zeros(8)))
-    assert 0.1 * run.silo_deviation < np.std(vector) < 10 * run.silo_deviation
+    monkeypatch.setattr(silo._conversation._worker._lots, "add_up", fail)
+    for turn in (1, 2):
+        with pytest.raises(ProtocolError, match="takes no part") as caught:
+            silo.handle(task(silo.run, turn))
+        assert caught.value.__cause__ is None
+    with pytest.raises(AccountFrozen):
+        silo._account.begin(silo.entry, 2, 3)
 
 
 def test_a_silo_that_trusts_no_server_needs_a_time_at_which_it_answers(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from torch import Tensor
 
 from deniable.errors import DeniableError, InvalidParameter, InvalidQuery, ProtocolError
-from deniable.federated.devices.deadline import Clock, WallClock, Workbench
+from deniable.federated.devices.deadline import Clock, WallClock
 from deniable.federated.devices.deployment import end_rounds
 from deniable.federated.devices.device import check_terms, continue_sum
 from deniable.federated.devices.messages import DeviceTask, Message, read_task
@@ -22,7 +23,7 @@ from deniable.federated.noise.placement import Central, Shared
 from deniable.federated.secure_sum import Agreement, SumClient
 from deniable.federated.silos.cross_silo import CrossSilo
 from deniable.federated.silos.settings import SiloRows
-from deniable.federated.silos.worker import SiloWorker, SumOfLot, Waiting
+from deniable.federated.silos.worker import SiloWorker
 from deniable.learn.sgd.training.checkpoint import Checkpoint
 from deniable.learn.sgd.training.saved import find_charge, run_or_discard
 from deniable.ledger import Account, Session
@@ -92,10 +93,7 @@ class SiloConversation(Conversing):
 
     def __init__(self, part: SiloPart, rows: SiloRows, rng: Random) -> None:
         self._part = part
-        # Lots are drawn in another thread, which may be left alone: it has a generator of its own.
-        lots_rng = SecureRandom() if rng.private else rng
-        self._worker = SiloWorker(part.run, part.silo, rows, rng, lots_rng)
-        self._bench = Workbench[Integers](part.clock)
+        self._worker = SiloWorker(part.run, part.silo, rows, rng)
         self._last_turn = 0
 
     @property
@@ -116,28 +114,26 @@ class SiloConversation(Conversing):
         if not isinstance(question, SiloTask) or not self._last_turn < question.turn <= self._part.run.rounds:
             raise InvalidQuery("Expected the task of a round that was not asked before. Nothing was run.")
         self._last_turn = question.turn
-        wait = self._waiting(self._part.clock.read_time())
+        asked_at = self._part.clock.read_time()
         if self._part.run.sends_sums:
-            return self._worker.send_sum(question.weights, wait)
-        return self._worker.send_move(question.weights, wait)
+            sent: Sent = self._worker.send_sum(question.weights)
+        else:
+            sent = self._worker.send_move(question.weights)
+        self._wait_for_step(asked_at)
+        return sent
 
-    def _waiting(self, asked_at: float) -> Waiting:
-        """Each local step has its share of the time, and is noise alone where it was not ready by then."""
-        seconds, step = self._part.run.how.answer_after, 0
+    def _wait_for_step(self, asked_at: float) -> None:
+        """Return at a whole number of `answer_after` after the question, one where the work was ready by then.
 
-        def compute(work: SumOfLot) -> Integers | None:
-            nonlocal step
-            step += 1
-            if seconds is None:
-                try:
-                    return work()
-                except Exception:  # steered by the silo's rows: it must not show
-                    return None
-            return self._bench.result_at(
-                asked_at + seconds * step / self._part.run.local.steps, lambda _: work()
-            )
-
-        return compute
+        What is sent does not depend on how long it took: a lot that was left out because it came late would
+        tell of one row by all the others. Only the number of steps does, as with a query's answer."""
+        clock, seconds = self._part.clock, self._part.run.how.answer_after
+        if seconds is None:
+            return
+        ready = threading.Event()
+        ready.set()
+        steps = math.floor(max(0.0, clock.read_time() - asked_at) / seconds) + 1
+        clock.wait(asked_at + steps * seconds, ready)
 
 
 class Silo(Original):
@@ -145,9 +141,9 @@ class Silo(Original):
 
     `Silo.join` charges the silo's own account, in its own ledger, for all rounds before a row is opened;
     every round is noted there before it is computed, so none is answered twice, whatever happens to the
-    process. After a kill `Silo.rejoin` goes on under the same charge. Neither whether it answers nor
-    when depends on its rows: where the server is not trusted it answers `run.how.answer_after` seconds after
-    it was asked.
+    process. After a kill `Silo.rejoin` goes on under the same charge. Where the server is not trusted it
+    answers `run.how.answer_after` seconds after it was asked, or after twice, three times … as many where its
+    lot took longer. If a lot cannot be added up at all its account freezes, and it stays silent.
     """
 
     WAY_OUT = "Take the silo up with Silo.rejoin in the process that is to answer."

@@ -13,6 +13,7 @@ def list_assumptions(noise: SiloPlacement, unit: Unit, most_silos: int) -> tuple
     return (
         *_placement(noise),
         "Each silo draws its lots in secret, and a row is in one silo.",
+        *_time(noise),
         *_people(unit, most_silos),
     )
 
@@ -29,6 +30,17 @@ def _placement(noise: SiloPlacement) -> tuple[str, ...]:
                 "is right.",
             )
     return ("The server and the other silos may do anything: each silo adds its own noise.",)
+
+
+def _time(noise: SiloPlacement) -> tuple[str, ...]:
+    """What the time of an answer may tell, where the server is not trusted."""
+    if isinstance(noise, Central):
+        return ()
+    return (
+        "Each silo adds up a lot within the time that the run sets for an answer (answer_after). Where a lot "
+        "takes longer, the silo answers one step of that time later, and how many steps it takes may tell "
+        "about its rows.",
+    )
 
 
 def _people(unit: Unit, most_silos: int) -> tuple[str, ...]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,10 +18,6 @@ from deniable.mechanisms.integer_noise import gaussian
 
 if TYPE_CHECKING:
     from deniable.federated.silos.cross_silo import CrossSilo
-
-SumOfLot: TypeAlias = Callable[[], Integers]
-Waiting: TypeAlias = Callable[[SumOfLot], Integers | None]
-"""Computes a sum, and gives None where it failed or was not ready in time."""
 
 
 class SiloLots:
@@ -46,32 +41,22 @@ class SiloLots:
         return units
 
 
-def compute_now(work: SumOfLot) -> Integers | None:
-    """For a simulation, in which nobody looks at the time."""
-    return work()
-
-
 class SiloWorker:
-    """A silo's part of a round: given the weights, what it sends.
+    """A silo's part of a round: given the weights, what it sends."""
 
-    `lots_rng` draws the lots. It is a generator of its own where lots are drawn in another thread.
-    """
-
-    def __init__(
-        self, run: CrossSilo, silo: int, rows: SiloRows, rng: Random, lots_rng: Random | None = None
-    ) -> None:
+    def __init__(self, run: CrossSilo, silo: int, rows: SiloRows, rng: Random) -> None:
         self._run, self._silo, self._rng = run, silo, rng
-        self._lots = SiloLots(run, silo, rows, rng if lots_rng is None else lots_rng)
+        self._lots = SiloLots(run, silo, rows, rng)
         self._deviation = run.silo_deviation
 
-    def send_sum(self, weights: Tensor, wait: Waiting = compute_now) -> Integers:
-        """One sum with the silo's own noise, in grid units."""
+    def send_sum(self, weights: Tensor) -> Integers:
+        """One sum with the silo's own noise, in grid units. It is always the sum of the whole lot: leaving a
+        lot out, say because it came late, would hang on one row and move the sum by all the others."""
         # Drawn first: what comes after the sum takes the same time whatever the rows are.
         noise = self._draw_noise()
-        total = wait(lambda: self._lots.add_up(weights))
-        return noise if total is None else noise + total
+        return noise + self._lots.add_up(weights)
 
-    def send_move(self, weights: Tensor, wait: Waiting = compute_now) -> Floats:
+    def send_move(self, weights: Tensor) -> Floats:
         """How the silo's weights move in its local steps. Each step is a release of its own: what is computed
         from released sums is released too."""
         run = self._run
@@ -79,7 +64,7 @@ class SiloWorker:
         start: Floats = weights.double().numpy()
         here = start.copy()
         for _ in range(run.local.steps):
-            here -= factor * self.send_sum(torch.from_numpy(here).to(weights.dtype), wait)
+            here -= factor * self.send_sum(torch.from_numpy(here).to(weights.dtype))
         return here - start
 
     def _draw_noise(self) -> Integers:
