@@ -163,10 +163,6 @@ def _to_event(loss: Loss, events: Any) -> Any:
             return events.SelfComposedDpEvent(_to_event(of, events), times)
         case Sampled(rate, of, scheme) if scheme is POISSON:
             return events.PoissonSampledDpEvent(_ceil_double(rate), _to_event(of, events))
-        case UniformlyCappedSample(rate, cap, rows, GaussianNoise(multiplier)):
-            return events.TruncatedSubsampledGaussianDpEvent(
-                rows, _ceil_double(rate), cap, _floor_double(multiplier)
-            )
         case _:
             return _noise_event(loss, events)
 
@@ -191,11 +187,12 @@ def _noise_event(loss: Loss, events: Any) -> Any:
             return events.MixtureOfGaussiansDpEvent(
                 _floor_double(sigma), [_ceil_double(shift) for shift in shifts], chances
             )
-        case CappedSample():
+        case CappedSample() | UniformlyCappedSample():
+            # There a table has exactly so many records; here it has at most so many, and fewer may reveal more.
             raise Unaccountable(
-                f"dp-accounting has no event for CappedSample ({loss}): its truncated samples are cut "
-                "uniformly, and cost less. Nothing was converted. If yours are too, state "
-                "UniformlyCappedSample."
+                f"dp-accounting has no event for {type(loss).__name__} ({loss}): its truncated samples are cut "
+                "uniformly, of a number of records that is known exactly, and may cost less. Nothing was "
+                "converted. Account for it here."
             )
         case _:
             raise Unaccountable(
