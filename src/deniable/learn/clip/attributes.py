@@ -75,9 +75,16 @@ class _Members:
     def restore(self) -> None:
         if _are_same(self.value, self.members):
             return
-        kind = next(kind for kind in (list, set, deque) if isinstance(self.value, kind))
-        kind.clear(self.value)
-        (set.update if kind is set else kind.extend)(self.value, self.members)
+        # By the methods of the plain kind, as with a dict.
+        match self.value:
+            case list():
+                list.__setitem__(self.value, slice(None), self.members)
+            case set():
+                set.clear(self.value)
+                set.update(self.value, self.members)
+            case deque():
+                deque.clear(self.value)
+                deque.extend(self.value, self.members)
 
 
 @dataclass(frozen=True, slots=True)
