@@ -5,7 +5,7 @@ row left there would bear on the gradients of others, in this lot and in later o
 through the model one by one. So whatever can be reached from a module by its attributes, registers and hooks,
 through modules, containers and tensors, is after each pass what it was before it; of parameters all but the
 numbers, which the trainer looks after. Not reached is what lies elsewhere: a global name, a closure, an
-object of a class of its own.
+object of a class of its own, an iterator.
 """
 
 from __future__ import annotations
