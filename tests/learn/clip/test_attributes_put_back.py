@@ -172,3 +172,17 @@ def test_a_sign_and_a_nan_are_kept() -> None:
     second.restore()
     assert bool(model.table[0].signbit())
     assert bool(model.table[1].isnan())
+
+
+def test_tensors_of_other_kinds_are_put_back() -> None:
+    model: Any = nn.Module()
+    model.sparse, model.rows = torch.eye(2).to_sparse(), torch.eye(2).to_sparse_csr()
+    model.turned = torch.ones(2, dtype=torch.complex64).conj()
+    held = Attributes.snapshot(model, Attributes.snapshot(model))
+    model.sparse._values().zero_()
+    model.rows.values().zero_()
+    model.turned.data.zero_()
+    held.restore()
+    assert torch.equal(model.sparse.to_dense(), torch.eye(2))
+    assert torch.equal(model.rows.to_dense(), torch.eye(2))
+    assert torch.equal(model.turned, torch.ones(2, dtype=torch.complex64))

@@ -247,12 +247,12 @@ def _copy(
     value: Tensor, copies: Mapping[int, tuple[Tensor, Tensor, Tensor]]
 ) -> tuple[Tensor, Tensor, Tensor]:
     # `.data` has a count of changes of its own: a graph that needs the tensor still goes back after a
-    # restore.
-    memory = value.data
+    # restore. What is written to that of a sparse tensor does not reach the tensor.
+    memory = value.data if value.layout is torch.strided else value
     same, _, old = copies.get(id(value), (None, memory, memory))
     if same is value and _is_same(_flat(memory), old):
         return value, memory, old
-    return value, memory, _flat(memory).clone()
+    return value, memory, _flat(memory).detach().clone()
 
 
 def _place(value: Tensor) -> tuple[object, ...]:
@@ -277,5 +277,7 @@ def _is_same(value: Tensor, old: Tensor) -> bool:
     never equal."""
     if value.layout is not torch.strided or value.shape != old.shape or value.dtype != old.dtype:
         return False
+    if any(each.is_conj() or each.is_neg() or each.is_quantized or each.is_meta for each in (value, old)):
+        return False  # such bits cannot be read as they are, or there are none
     left, right = (each.reshape(-1).view(torch.uint8) for each in (value, old))
     return torch.equal(left, right)
