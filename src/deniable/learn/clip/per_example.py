@@ -172,7 +172,9 @@ class PerExample:
         way = self._way(batch)
         size = max(self._sizes(way, lot))
         bounds = structure.clips(clip, list(self.groups))
-        self._attributes = Attributes.snapshot(self._task.model, self._attributes)
+        self._attributes = Attributes.snapshot(
+            self._task.model, self._attributes, criterion=self._task.source
+        )
         finite = False
         with model_backup(self._task.model), fork_generators(batch):
             try:
@@ -236,7 +238,9 @@ class PerExample:
         sums = _Sums(self._task, self.groups, bounds)
         if batch.examples:
             way = self._tested_way(batch)
-            self._attributes = Attributes.snapshot(self._task.model, self._attributes)
+            self._attributes = Attributes.snapshot(
+                self._task.model, self._attributes, criterion=self._task.source
+            )
             for start, size in self._blocks(way, batch.examples):
                 self._add(sums, way, batch.part(start, min(start + size, batch.examples)), size)
         return sums.result()
@@ -413,7 +417,7 @@ class PerExample:
     def _run_and_forget(self, run: Pass, batch: Batch) -> Passed:
         """A pass after which the model holds nothing of its rows. One by one, it holds nothing of the row
         before."""
-        attributes = self._attributes or Attributes.snapshot(self._task.model)
+        attributes = self._attributes or Attributes.snapshot(self._task.model, criterion=self._task.source)
         try:
             return alone(self._task, batch, attributes) if run is alone else run(self._task, batch)
         finally:
