@@ -19,6 +19,7 @@ from deniable.guarantee import Budget
 from deniable.local import Rappor
 from deniable.local.collecting.device_file import DeviceFile
 from deniable.local.collecting.estimates import NAMES, client_of, collect, read_domain, value_of
+from deniable.local.hashing import digests
 from deniable.randomness import SecureRandom, SeededRandom
 
 WIDE = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
@@ -85,12 +86,22 @@ def test_reports_of_other_settings_and_a_cut_one_are_left_out(domain: Path, tmp_
     assert (collected.users, collected.dropped) == (5, 4)
 
 
-def test_a_value_that_is_not_listed_is_reported_as_a_random_one(domain: Path) -> None:
-    client = client_of("grr", 8.0, SITES)
-    reports = client.reports([value_of(client, SITES, "no such site")] * 10_000, rng=SeededRandom(1))
-    counts = [line.count for line in collect(client, SITES, reports.tobytes()).lines]
-    assert max(counts) - min(counts) < 400  # 2,000 each, with a deviation of 40
-    assert len(run("report", "--domain", domain, "no such site").stdout_bytes) > 0
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("value", ["no such site", "", "\udcff\udcfe"])
+def test_a_value_that_is_not_listed_is_reported_as_a_random_one(name: str, value: str, domain: Path) -> None:
+    client = client_of(name, 8.0, SITES)
+    replacements = [value_of(client, SITES, value) for _ in range(2000)]
+    listed = [value_of(client, SITES, site) for site in SITES]
+    counts = [replacements.count(own) for own in listed]
+    assert sum(counts) == 2000
+    assert max(counts) - min(counts) < 250  # 400 each, with a deviation of 18
+    said = run("report", "--protocol", name, "--epsilon", 8, "--domain", domain, value)
+    assert len(said.stdout_bytes) == client.size
+
+
+def test_text_that_is_no_unicode_is_hashed_like_other_text() -> None:
+    names = digests(["\udcff", "\udcfe", "a"], b"key")
+    assert len(set(names.tolist())) == 3
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1, 4.0, 12])
@@ -137,6 +148,26 @@ def test_reports_of_one_rappor_memo_differ_and_its_permanent_response_stays(tmp_
     assert len(kept) == 1
 
 
+@pytest.mark.parametrize("name", ["rappor", "grr"])
+def test_one_listed_value_stands_for_all_that_are_not_listed_for_ever(name: str, tmp_path: Path) -> None:
+    own = device(tmp_path, limit=1000, epsilon=30, name=name)  # a memo at ε = 30 is that of its value
+    stand_ins, memos = set(), set()
+    for period in range(20):
+        own.report("secret" * period, str(period), rng=SecureRandom())
+        content = json.loads(own.path.read_text())
+        stand_ins.add(content["stand_in"])
+        memos.add(content["memo"])
+    (place,) = stand_ins
+    assert place in range(len(SITES))
+    if name == "grr":
+        assert len(memos) == 1
+
+
+def test_a_value_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match=r"as text, got int\. Nothing was reported"):
+        device(tmp_path).report(3, "1", rng=SecureRandom())  # type: ignore[arg-type]
+
+
 def test_going_back_to_an_earlier_period_is_a_new_one(tmp_path: Path) -> None:
     own = device(tmp_path)
     for period in ("1", "2"):
@@ -168,7 +199,7 @@ def test_a_memory_that_cannot_be_read_reports_nothing(tmp_path: Path, text: str)
 def test_two_threads_draw_one_memo_for_a_period(tmp_path: Path) -> None:
     own = device(tmp_path, name="grr")
     with ThreadPoolExecutor(8) as pool:
-        answers = set(pool.map(lambda k: own.report(k % 5, "1", rng=SecureRandom()), range(40)))
+        answers = set(pool.map(lambda k: own.report(SITES[k % 5], "1", rng=SecureRandom()), range(40)))
     assert len(answers) == 1
     assert json.loads(own.path.read_text())["periods"] == 1
 

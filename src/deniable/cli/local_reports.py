@@ -79,7 +79,8 @@ def report(
 
     The first report of a period draws a permanent response from VALUE; later reports of that period only
     repeat it (with RAPPOR, with fresh noise on top), even if VALUE has changed. A new period that would
-    pass --limit is refused. A VALUE that is not listed is reported as a random one, so nobody can tell.
+    pass --limit is refused. In place of a VALUE that is not listed a random line of the
+    list is reported (with --device, always the same one), so nobody can tell.
     """
     if out is None and sys.stdout.isatty():
         raise InvalidParameter("A report is bytes. Nothing was reported. Name a file with --out, or pipe it.")
@@ -94,7 +95,7 @@ def report(
         if period is None or limit is None:
             raise InvalidParameter("--device needs --period and --limit. Nothing was reported.")
         memory = DeviceFile(device, client, values, Budget(limit))
-        message = memory.report(value_of(client, values, value), period, rng=rng)
+        message = memory.report(value, period, rng=rng)
     if out is None:
         sys.stdout.buffer.write(message)
         sys.stdout.buffer.flush()

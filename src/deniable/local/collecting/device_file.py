@@ -18,6 +18,7 @@ from typing import Any
 
 from deniable.errors import InvalidParameter
 from deniable.guarantee import Budget
+from deniable.local.collecting.estimates import draw_stand_in, value_of
 from deniable.local.longitudinal import ReportingDevice
 from deniable.local.protocol import Client
 from deniable.loss import exact
@@ -32,6 +33,16 @@ def fingerprint(client: Client[Any], domain: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True)
+class Memory:
+    """What a device remembers: its state, the period it was drawn for, and which listed value stands for all
+    that are not listed. Drawn anew, a change of that value would tell over many periods that it is none."""
+
+    device: ReportingDevice
+    period: str | None = None
+    stand_in: int | None = None
+
+
+@dataclass(frozen=True)
 class DeviceFile:
     """The file of one device that reports under one protocol, up to a limit for its whole life."""
 
@@ -40,15 +51,25 @@ class DeviceFile:
     domain: tuple[str, ...]
     limit: Budget
 
-    def report(self, value: Any, period: str, *, rng: Random) -> bytes:
+    def report(self, value: str, period: str, *, rng: Random) -> bytes:
         """A report of this period. In a new period the memo is drawn anew from `value`, which costs
-        `memo_epsilon`; within a period the memo is replayed, whatever `value` is by now."""
+        `memo_epsilon`; within a period the memo is replayed, whatever `value` is by now. In place of a value
+        that is not of the domain stands one and the same listed value for the device's whole life."""
+        if not isinstance(value, str):
+            raise InvalidParameter(
+                f"Expected a value of the domain as text, got {type(value).__name__}. Nothing was reported."
+            )
         with self._lock_file():
-            device, last = self._read()
-            if period != last:
-                device = device.begin(value, rng=rng)
-                self._write(device, period)
-            return device.report(rng=rng)
+            memory = self._read()
+            if period != memory.period:
+                memory = self._begin(memory, value, period, rng)
+                self._write(memory)
+            return memory.device.report(rng=rng)
+
+    def _begin(self, memory: Memory, value: str, period: str, rng: Random) -> Memory:
+        stand_in = draw_stand_in(self.domain, rng) if memory.stand_in is None else memory.stand_in
+        own = value_of(self.client, self.domain, value, stand_in)
+        return Memory(memory.device.begin(own, rng=rng), period, stand_in)
 
     @contextmanager
     def _lock_file(self) -> Iterator[None]:
@@ -56,14 +77,14 @@ class DeviceFile:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def _read(self) -> tuple[ReportingDevice, str | None]:
+    def _read(self) -> Memory:
         if not self.path.exists():
-            return ReportingDevice(self.client, self.limit), None
+            return Memory(ReportingDevice(self.client, self.limit))
         try:
             content = json.loads(self.path.read_text(encoding="utf-8"))
             form, terms, limit = content["form"], content["terms"], content["limit"]
             periods, memo = int(content["periods"]), bytes.fromhex(content["memo"])
-            period = str(content["period"])
+            period, stand_in = str(content["period"]), content.get("stand_in")
         except (ValueError, KeyError, TypeError):
             raise InvalidParameter(
                 f"{self.path} cannot be read as the memory of a device. Nothing was reported. Without it the "
@@ -75,17 +96,19 @@ class DeviceFile:
                 f"{self.path} belongs to another protocol, list of values, ε or limit. Nothing was reported. "
                 "Use the options with which the device began."
             )
-        return ReportingDevice(self.client, self.limit, periods, memo), period
+        return Memory(ReportingDevice(self.client, self.limit, periods, memo), period, stand_in)
 
-    def _write(self, device: ReportingDevice, period: str) -> None:
+    def _write(self, memory: Memory) -> None:
         """On the disk when this returns. The memo tells about the value: only its owner may read it."""
+        device = memory.device
         assert device.memo is not None
         content = {
             "form": FORM,
             "terms": fingerprint(self.client, self.domain),
             "limit": str(exact(self.limit.epsilon)),
             "periods": device.periods,
-            "period": period,
+            "period": memory.period,
+            "stand_in": memory.stand_in,
             "memo": device.memo.hex(),
         }
         beside = self.path.with_name(self.path.name + ".new")
