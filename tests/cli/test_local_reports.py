@@ -4,6 +4,7 @@ limit."""
 from __future__ import annotations
 
 import json
+import math
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -194,6 +195,94 @@ def test_a_memory_that_cannot_be_read_reports_nothing(tmp_path: Path, text: str)
     with pytest.raises(InvalidParameter, match="Nothing was reported"):
         own.report("a.org", "1", rng=SecureRandom())
     assert own.path.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("periods", math.inf), ("periods", math.nan), ("periods", 2.9), ("periods", True), ("periods", "1"),
+        ("periods", 10**400), ("periods", 3), ("period", 3), ("period", None), ("memo", ""), ("memo", "00"),
+        ("memo", "zz"), ("memo", 3), ("memo", "00" * 20), ("stand_in", -1), ("stand_in", 5), ("stand_in", 1.0),
+    ],
+)  # fmt: skip
+def test_a_memory_with_something_impossible_in_it_reports_nothing(
+    tmp_path: Path, name: str, wrong: object
+) -> None:
+    own = device(tmp_path)
+    own.report("a.org", "1", rng=SecureRandom())
+    own.path.write_text(json.dumps(json.loads(own.path.read_text()) | {name: wrong}))
+    for period in ("1", "2"):
+        with pytest.raises(
+            InvalidParameter, match=r"me.json cannot be read as the memory of a device\. Nothing"
+        ):
+            own.report("a.org", period, rng=SecureRandom())
+
+
+def test_a_memory_nested_without_end_or_a_folder_in_its_place_reports_nothing(tmp_path: Path) -> None:
+    own = device(tmp_path)
+    own.path.write_text("[" * 100_000)
+    with pytest.raises(InvalidParameter, match="Nothing was reported"):
+        own.report("a.org", "1", rng=SecureRandom())
+    own.path.unlink()
+    own.path.mkdir()
+    with pytest.raises(InvalidParameter, match="Nothing was reported"):
+        own.report("a.org", "1", rng=SecureRandom())
+
+
+def test_a_memory_of_before_stand_ins_goes_on(tmp_path: Path) -> None:
+    own = device(tmp_path)
+    own.report("a.org", "1", rng=SecureRandom())
+    content = json.loads(own.path.read_text())
+    del content["stand_in"]
+    own.path.write_text(json.dumps(content))
+    assert own.report("a.org", "1", rng=SecureRandom())
+    assert own.report("secret", "2", rng=SecureRandom())
+    assert json.loads(own.path.read_text())["stand_in"] in range(len(SITES))
+
+
+def test_a_device_whose_memory_is_gone_does_not_begin_again(tmp_path: Path) -> None:
+    own = device(tmp_path)
+    own.report("a.org", "1", rng=SecureRandom())
+    kept = own.path.read_text()
+    own.path.unlink()
+    for period in ("1", "2"):
+        with pytest.raises(
+            InvalidParameter, match=r"me.json is gone, but this device has reported before\. Nothing"
+        ):
+            own.report("a.org", period, rng=SecureRandom())
+    own.path.write_text(kept)
+    assert own.report("a.org", "1", rng=SecureRandom())
+
+
+def test_a_device_that_was_refused_at_once_has_not_reported(tmp_path: Path) -> None:
+    with pytest.raises(BudgetExceeded):
+        device(tmp_path, limit=0.5).report("a.org", "1", rng=SecureRandom())
+    assert device(tmp_path).report("a.org", "1", rng=SecureRandom())
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"--limit": "nan"}, "--limit is nan. Nothing was reported. Give"),
+        ({"--limit": "inf"}, "--limit is inf. Nothing was reported. Give"),
+        ({"--limit": "0"}, "--limit is 0. Nothing was reported. Give"),
+        ({"--period": ""}, "--period is empty. Nothing was reported. Name"),
+        ({"--out": "none/r.bin"}, "none/r.bin cannot be opened (No such file or directory). Nothing was"),
+        ({"--out": "."}, "cannot be opened (Is a directory). Nothing was reported. Name"),
+        (
+            {"--device": "none/me.json"},
+            "none/me.json cannot be written (No such file or directory). Nothing was",
+        ),
+    ],
+)
+def test_a_wrong_option_is_named_before_a_period_is_charged(
+    domain: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, str], said: str
+) -> None:
+    monkeypatch.chdir(domain.parent)
+    options = {"--device": "me.json", "--period": "1", "--limit": "3", "--out": "r.bin"} | changed
+    words = [word for option in options.items() for word in option]
+    assert said in run("report", "--domain", domain, *words, "a.org", code=2).stderr
+    assert not Path("me.json").exists()
 
 
 def test_two_threads_draw_one_memo_for_a_period(tmp_path: Path) -> None:
