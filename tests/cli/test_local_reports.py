@@ -202,7 +202,8 @@ def test_a_memory_that_cannot_be_read_reports_nothing(tmp_path: Path, text: str)
     [
         ("periods", math.inf), ("periods", math.nan), ("periods", 2.9), ("periods", True), ("periods", "1"),
         ("periods", 10**400), ("periods", 3), ("period", 3), ("period", None), ("memo", ""), ("memo", "00"),
-        ("memo", "zz"), ("memo", 3), ("memo", "00" * 20), ("stand_in", -1), ("stand_in", 5), ("stand_in", 1.0),
+        ("memo", "zz"), ("memo", 3), ("memo", "00" * 20), ("stand_in", -1), ("stand_in", 5),
+        ("stand_in", 1.0),
     ],
 )  # fmt: skip
 def test_a_memory_with_something_impossible_in_it_reports_nothing(

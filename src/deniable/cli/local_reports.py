@@ -119,8 +119,8 @@ def _open(out: Path | None) -> AbstractContextManager[BinaryIO]:
         return out.open("ab")
     except OSError as error:
         raise InvalidParameter(
-            f"--out {out} cannot be opened ({error.strerror}). Nothing was reported. Name a file in a folder that "
-            "is there, and that you may write to."
+            f"--out {out} cannot be opened ({error.strerror}). Nothing was reported. Name a file in a folder "
+            "that is there, and that you may write to."
         ) from None
 
 
@@ -129,8 +129,8 @@ def _report_from(memory: DeviceFile, value: str, period: str) -> bytes:
         return memory.report(value, period, rng=SecureRandom())
     except OSError as error:
         raise InvalidParameter(
-            f"--device {memory.path} cannot be written ({error.strerror}). Nothing was reported. Name a file in "
-            "a folder that is there, and that you may write to."
+            f"--device {memory.path} cannot be written ({error.strerror}). Nothing was reported. Name a file "
+            "in a folder that is there, and that you may write to."
         ) from None
 
 

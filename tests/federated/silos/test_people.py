@@ -65,7 +65,7 @@ class Raising(str):
 
 
 class Pretending:
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:
         return str
 
@@ -80,6 +80,11 @@ class Zone(tzinfo):
     def utcoffset(self, moment: datetime | None) -> timedelta:
         raise SystemExit("an offset of its own")
 
+    dst = utcoffset
+
+    def tzname(self, moment: datetime | None) -> str:
+        return "odd"
+
 
 DAY, NOON = date(2026, 11, 1), datetime(2026, 11, 1, 12, tzinfo=UTC)
 NUMBER = UUID("12345678-1234-5678-1234-567812345678")
@@ -93,7 +98,8 @@ NUMBER = UUID("12345678-1234-5678-1234-567812345678")
         (NOON.astimezone(timezone(timedelta(hours=2))), NOON), (np.datetime64("2026-11-01"), DAY),
         (np.int64(3), 3), (np.float32(2.5), 2.5), (np.str_("a"), "a"), (np.bytes_(b"a"), b"a"), (np.True_, 1),
         (pd.Timestamp(NOON), NOON), (pd.Timestamp(NOON) + pd.Timedelta(7, "ns"), (NOON, 7)),
-        (("a", (np.int64(3), NUMBER)), ("a", (3, NUMBER))), (((((1,),),),), ((((1,),),),)), (Raising("a"), "a"),
+        (("a", (np.int64(3), NUMBER)), ("a", (3, NUMBER))), (((((1,),),),), ((((1,),),),)),
+        (Raising("a"), "a"),
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
@@ -109,7 +115,7 @@ def test_a_name_is_a_value_of_python_s_own(value: object, name: object) -> None:
     [
         None, math.nan, [1], {}, memoryview(b"x"), memoryview(bytearray(b"x")), object(), slice(1), 1j,
         Decimal("nan"), Decimal("snan"), pd.NaT, pd.NA, np.float64("nan"), np.datetime64("NaT"), np.arange(2),
-        np.longdouble(1), torch.tensor(1), ("a", None), ("a", math.nan), ((((("too deep",),),),),), Pretending(),
+        np.longdouble(1), torch.tensor(1), ("a", None), ("a", math.nan), ((((("deep",),),),),), Pretending(),
         datetime(2026, 11, 1, tzinfo=Zone()), datetime.max.replace(tzinfo=timezone(-timedelta(hours=2))),
     ],
     ids=lambda value: type(value).__name__,

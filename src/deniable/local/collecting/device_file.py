@@ -1,8 +1,8 @@
 """A device's memory in a file: its memo, the period it was drawn for, and what it has spent for good.
 
 The file is written and on the disk before a report of a new period is made, under a lock. So a device that is
-killed, or started twice at once, never draws two memos for one period and never spends beyond its limit. A mark
-in the file of the lock says that it has reported: where the memory is gone, it does not begin again.
+killed, or started twice at once, never draws two memos for one period and never spends beyond its limit. A
+mark in the file of the lock says that it has reported: where the memory is gone, it does not begin again.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class DeviceFile:
         if not self.path.exists():
             if is_marked:
                 raise InvalidParameter(
-                    f"{self.path} is gone, but this device has reported before. Nothing was reported. Without it "
-                    "the device does not know what it has spent: put back the file, or stop reporting."
+                    f"{self.path} is gone, but this device has reported before. Nothing was reported. Without "
+                    "it the device does not know what it has spent: put back the file, or stop reporting."
                 )
             return Memory(ReportingDevice(self.client, self.limit))
         try:

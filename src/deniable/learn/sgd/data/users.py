@@ -31,8 +31,8 @@ class Users:
     """Data whose rows belong to users: a container of rows, and the id of the user of
     each, in the same order.
 
-    A row without an id (None, NaN) belongs to nobody and is left out, and so does one whose id is neither text,
-    bytes, a number, a date, a UUID nor a tuple of these.
+    A row without an id (None, NaN) belongs to nobody and is left out, and so is one whose id is neither
+    text, bytes, a number, a date, a UUID nor a tuple of these.
 
     >>> Users((torch.zeros(4, 2), torch.zeros(4)), ["ann", "bob", "ann", None]).rows
     [array([0, 2]), array([1])]

@@ -1,8 +1,8 @@
 """What names a person: ids as plain Python values, which can be compared without asking the code of others.
 
-The id of one row must not decide whether a run fails, since a failure freezes the account and tells of the row.
-So nothing of an id's own is kept, neither its hash nor its equality: it becomes a value of Python's own types, or
-its row is nobody's.
+The id of one row must not decide whether a run fails, since a failure freezes the account and tells of the
+row. So nothing of an id's own is kept, neither its hash nor its equality: it becomes a value of Python's own
+types, or its row is nobody's.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _number(value: Any) -> int | float | Decimal | None:
 
 
 def _day_or_moment(value: date) -> Hashable:
-    """A moment with a time zone is compared as that of UTC. pandas has nanoseconds, which Python's has not."""
+    """A moment with a time zone is compared as that of UTC. pandas has nanoseconds, and Python has not."""
     if not isinstance(value, datetime):
         return date(value.year, value.month, value.day)
     own = value if value.tzinfo is None else value.astimezone(UTC)
