@@ -89,8 +89,9 @@ class DeviceFile:
         if not self.path.exists():
             if is_marked:
                 raise InvalidParameter(
-                    f"{self.path} is gone, but this device has reported before. Nothing was reported. Without "
-                    "it the device does not know what it has spent: put back the file, or stop reporting."
+                    f"{self.path} is gone, but this device has reported before. Nothing was reported. "
+                    "Without it the device does not know what it has spent: put back the file, or "
+                    "stop reporting."
                 )
             return Memory(ReportingDevice(self.client, self.limit))
         try:
