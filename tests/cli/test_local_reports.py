@@ -4,6 +4,7 @@ limit."""
 from __future__ import annotations
 
 import json
+import math
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +20,7 @@ from deniable.guarantee import Budget
 from deniable.local import Rappor
 from deniable.local.collecting.device_file import DeviceFile
 from deniable.local.collecting.estimates import NAMES, client_of, collect, read_domain, value_of
+from deniable.local.hashing import digests
 from deniable.randomness import SecureRandom, SeededRandom
 
 WIDE = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
@@ -85,12 +87,22 @@ def test_reports_of_other_settings_and_a_cut_one_are_left_out(domain: Path, tmp_
     assert (collected.users, collected.dropped) == (5, 4)
 
 
-def test_a_value_that_is_not_listed_is_reported_as_a_random_one(domain: Path) -> None:
-    client = client_of("grr", 8.0, SITES)
-    reports = client.reports([value_of(client, SITES, "no such site")] * 10_000, rng=SeededRandom(1))
-    counts = [line.count for line in collect(client, SITES, reports.tobytes()).lines]
-    assert max(counts) - min(counts) < 400  # 2,000 each, with a deviation of 40
-    assert len(run("report", "--domain", domain, "no such site").stdout_bytes) > 0
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("value", ["no such site", "", "\udcff\udcfe"])
+def test_a_value_that_is_not_listed_is_reported_as_a_random_one(name: str, value: str, domain: Path) -> None:
+    client = client_of(name, 8.0, SITES)
+    replacements = [value_of(client, SITES, value) for _ in range(2000)]
+    listed = [value_of(client, SITES, site) for site in SITES]
+    counts = [replacements.count(own) for own in listed]
+    assert sum(counts) == 2000
+    assert max(counts) - min(counts) < 250  # 400 each, with a deviation of 18
+    said = run("report", "--protocol", name, "--epsilon", 8, "--domain", domain, value)
+    assert len(said.stdout_bytes) == client.size
+
+
+def test_text_that_is_no_unicode_is_hashed_like_other_text() -> None:
+    names = digests(["\udcff", "\udcfe", "a"], b"key")
+    assert len(set(names.tolist())) == 3
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1, 4.0, 12])
@@ -137,6 +149,26 @@ def test_reports_of_one_rappor_memo_differ_and_its_permanent_response_stays(tmp_
     assert len(kept) == 1
 
 
+@pytest.mark.parametrize("name", ["rappor", "grr"])
+def test_one_listed_value_stands_for_all_that_are_not_listed_for_ever(name: str, tmp_path: Path) -> None:
+    own = device(tmp_path, limit=1000, epsilon=30, name=name)  # a memo at ε = 30 is that of its value
+    stand_ins, memos = set(), set()
+    for period in range(20):
+        own.report("secret" * period, str(period), rng=SecureRandom())
+        content = json.loads(own.path.read_text())
+        stand_ins.add(content["stand_in"])
+        memos.add(content["memo"])
+    (place,) = stand_ins
+    assert place in range(len(SITES))
+    if name == "grr":
+        assert len(memos) == 1
+
+
+def test_a_value_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match=r"as text, got int\. Nothing was reported"):
+        device(tmp_path).report(3, "1", rng=SecureRandom())  # type: ignore[arg-type]
+
+
 def test_going_back_to_an_earlier_period_is_a_new_one(tmp_path: Path) -> None:
     own = device(tmp_path)
     for period in ("1", "2"):
@@ -165,10 +197,99 @@ def test_a_memory_that_cannot_be_read_reports_nothing(tmp_path: Path, text: str)
     assert own.path.read_text() == text
 
 
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("periods", math.inf), ("periods", math.nan), ("periods", 2.9), ("periods", True), ("periods", "1"),
+        ("periods", 10**400), ("periods", 3), ("period", 3), ("period", None), ("memo", ""), ("memo", "00"),
+        ("memo", "zz"), ("memo", 3), ("memo", "00" * 20), ("stand_in", -1), ("stand_in", 5),
+        ("stand_in", 1.0),
+    ],
+)  # fmt: skip
+def test_a_memory_with_something_impossible_in_it_reports_nothing(
+    tmp_path: Path, name: str, wrong: object
+) -> None:
+    own = device(tmp_path)
+    own.report("a.org", "1", rng=SecureRandom())
+    own.path.write_text(json.dumps(json.loads(own.path.read_text()) | {name: wrong}))
+    for period in ("1", "2"):
+        with pytest.raises(
+            InvalidParameter, match=r"me.json cannot be read as the memory of a device\. Nothing"
+        ):
+            own.report("a.org", period, rng=SecureRandom())
+
+
+def test_a_memory_nested_without_end_or_a_folder_in_its_place_reports_nothing(tmp_path: Path) -> None:
+    own = device(tmp_path)
+    own.path.write_text("[" * 100_000)
+    with pytest.raises(InvalidParameter, match="Nothing was reported"):
+        own.report("a.org", "1", rng=SecureRandom())
+    own.path.unlink()
+    own.path.mkdir()
+    with pytest.raises(InvalidParameter, match="Nothing was reported"):
+        own.report("a.org", "1", rng=SecureRandom())
+
+
+def test_a_memory_of_before_stand_ins_goes_on(tmp_path: Path) -> None:
+    own = device(tmp_path)
+    own.report("a.org", "1", rng=SecureRandom())
+    content = json.loads(own.path.read_text())
+    del content["stand_in"]
+    own.path.write_text(json.dumps(content))
+    assert own.report("a.org", "1", rng=SecureRandom())
+    assert own.report("secret", "2", rng=SecureRandom())
+    assert json.loads(own.path.read_text())["stand_in"] in range(len(SITES))
+
+
+def test_a_device_whose_memory_is_gone_does_not_begin_again(tmp_path: Path) -> None:
+    own = device(tmp_path)
+    own.report("a.org", "1", rng=SecureRandom())
+    kept = own.path.read_text()
+    own.path.unlink()
+    for period in ("1", "2"):
+        with pytest.raises(
+            InvalidParameter, match=r"me.json is gone, but this device has reported before\. Nothing"
+        ):
+            own.report("a.org", period, rng=SecureRandom())
+    own.path.write_text(kept)
+    assert own.report("a.org", "1", rng=SecureRandom())
+
+
+def test_a_device_that_was_refused_at_once_has_not_reported(tmp_path: Path) -> None:
+    with pytest.raises(BudgetExceeded):
+        device(tmp_path, limit=0.5).report("a.org", "1", rng=SecureRandom())
+    assert device(tmp_path).report("a.org", "1", rng=SecureRandom())
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"--limit": "nan"}, "--limit is nan. Nothing was reported. Give"),
+        ({"--limit": "inf"}, "--limit is inf. Nothing was reported. Give"),
+        ({"--limit": "0"}, "--limit is 0. Nothing was reported. Give"),
+        ({"--period": ""}, "--period is empty. Nothing was reported. Name"),
+        ({"--out": "none/r.bin"}, "none/r.bin cannot be opened (No such file or directory). Nothing was"),
+        ({"--out": "."}, "cannot be opened (Is a directory). Nothing was reported. Name"),
+        (
+            {"--device": "none/me.json"},
+            "none/me.json cannot be written (No such file or directory). Nothing was",
+        ),
+    ],
+)
+def test_a_wrong_option_is_named_before_a_period_is_charged(
+    domain: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, str], said: str
+) -> None:
+    monkeypatch.chdir(domain.parent)
+    options = {"--device": "me.json", "--period": "1", "--limit": "3", "--out": "r.bin"} | changed
+    words = [word for option in options.items() for word in option]
+    assert said in run("report", "--domain", domain, *words, "a.org", code=2).stderr
+    assert not Path("me.json").exists()
+
+
 def test_two_threads_draw_one_memo_for_a_period(tmp_path: Path) -> None:
     own = device(tmp_path, name="grr")
     with ThreadPoolExecutor(8) as pool:
-        answers = set(pool.map(lambda k: own.report(k % 5, "1", rng=SecureRandom()), range(40)))
+        answers = set(pool.map(lambda k: own.report(SITES[k % 5], "1", rng=SecureRandom()), range(40)))
     assert len(answers) == 1
     assert json.loads(own.path.read_text())["periods"] == 1
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 import typer
 
@@ -79,28 +81,57 @@ def report(
 
     The first report of a period draws a permanent response from VALUE; later reports of that period only
     repeat it (with RAPPOR, with fresh noise on top), even if VALUE has changed. A new period that would
-    pass --limit is refused. A VALUE that is not listed is reported as a random one, so nobody can tell.
+    pass --limit is refused. In place of a VALUE that is not listed a random line of the
+    list is reported (with --device, always the same one), so nobody can tell.
     """
     if out is None and sys.stdout.isatty():
         raise InvalidParameter("A report is bytes. Nothing was reported. Name a file with --out, or pipe it.")
     values = read_domain(domain)
     client = client_of(name, epsilon, values)
-    rng = SecureRandom()
-    if device is None:
-        if period is not None or limit is not None:
-            raise InvalidParameter("--period and --limit need --device. Nothing was reported.")
-        message = client.report(value_of(client, values, value), rng=rng)
-    else:
-        if period is None or limit is None:
-            raise InvalidParameter("--device needs --period and --limit. Nothing was reported.")
-        memory = DeviceFile(device, client, values, Budget(limit))
-        message = memory.report(value_of(client, values, value), period, rng=rng)
+    memory = None if device is None else DeviceFile(device, client, values, _limit_of(limit, period))
+    if memory is None and not (period is None and limit is None):
+        raise InvalidParameter("--period and --limit need --device. Nothing was reported.")
+    with _open(out) as file:  # before a period is charged
+        if memory is None:
+            file.write(client.report(value_of(client, values, value), rng=SecureRandom()))
+        else:
+            file.write(_report_from(memory, value, str(period)))
+        file.flush()
+
+
+def _limit_of(limit: float | None, period: str | None) -> Budget:
+    if period is None or limit is None:
+        raise InvalidParameter("--device needs --period and --limit. Nothing was reported.")
+    if not period.strip():
+        raise InvalidParameter("--period is empty. Nothing was reported. Name the period, such as 2026-11.")
+    if not 0 < limit < math.inf:
+        raise InvalidParameter(
+            f"--limit is {limit:g}. Nothing was reported. Give the ε that all reports together may reveal: a "
+            "number above 0, such as 12."
+        )
+    return Budget(limit)
+
+
+def _open(out: Path | None) -> AbstractContextManager[BinaryIO]:
     if out is None:
-        sys.stdout.buffer.write(message)
-        sys.stdout.buffer.flush()
-        return
-    with out.open("ab") as file:
-        file.write(message)
+        return nullcontext(sys.stdout.buffer)
+    try:
+        return out.open("ab")
+    except OSError as error:
+        raise InvalidParameter(
+            f"--out {out} cannot be opened ({error.strerror}). Nothing was reported. Name a file in a folder "
+            "that is there, and that you may write to."
+        ) from None
+
+
+def _report_from(memory: DeviceFile, value: str, period: str) -> bytes:
+    try:
+        return memory.report(value, period, rng=SecureRandom())
+    except OSError as error:
+        raise InvalidParameter(
+            f"--device {memory.path} cannot be written ({error.strerror}). Nothing was reported. Name a file "
+            "in a folder that is there, and that you may write to."
+        ) from None
 
 
 @door

@@ -52,7 +52,7 @@ def name_items(items: Sequence[Any] | NDArray[Any], name: Callable[[Any], int]) 
 def _digest(item: object, key: bytes) -> int:
     match item:
         case str():
-            data = b"s" + item.encode()
+            data = b"s" + item.encode("utf-8", "surrogatepass")  # an error would tell of the item
         case bytes():
             data = b"b" + item
         case _:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import itertools
 import math
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
 
+import numpy as np
+import pandas as pd
 import pytest
+import torch
 
 from deniable import Budget, Ledger
 from deniable.errors import DataError
 from deniable.federated import Central, CrossSilo, OnClient, Shared, SiloRows
 from deniable.federated.silos.people import keep_declared_silos
 from deniable.federated.silos.rounds import SiloRounds
+from deniable.learn.sgd import Users
+from deniable.learn.sgd.data.users_names import usable_name
 from deniable.randomness import SeededRandom
 from tests.federated.silos.worlds import PATIENT, Held, run_of, silo
 
@@ -41,6 +50,102 @@ def test_names_that_cannot_be_compared_are_nobodys() -> None:
     (counted,) = keep_declared_silos([rows], 1)
     assert counted.ids[0] is None
     assert counted.ids[3] == "a"
+
+
+class Raising(str):
+    """An id whose hash and equality are of the row's making."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        raise ValueError("a hash of its own")
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("an equality of its own")
+
+
+class Pretending:
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return str
+
+    def __hash__(self) -> int:
+        return hash("a")
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("an equality of its own")
+
+
+class Zone(tzinfo):
+    def utcoffset(self, moment: datetime | None) -> timedelta:
+        raise SystemExit("an offset of its own")
+
+    dst = utcoffset
+
+    def tzname(self, moment: datetime | None) -> str:
+        return "odd"
+
+
+DAY, NOON = date(2026, 11, 1), datetime(2026, 11, 1, 12, tzinfo=UTC)
+NUMBER = UUID("12345678-1234-5678-1234-567812345678")
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        ("a", "a"), (b"a", b"a"), (3, 3), (2.5, 2.5), (True, 1), (math.inf, math.inf), (NUMBER, NUMBER),
+        (DAY, DAY), (NOON.replace(tzinfo=None), NOON.replace(tzinfo=None)), (Decimal("2.50"), Decimal("2.5")),
+        (NOON.astimezone(timezone(timedelta(hours=2))), NOON), (np.datetime64("2026-11-01"), DAY),
+        (np.int64(3), 3), (np.float32(2.5), 2.5), (np.str_("a"), "a"), (np.bytes_(b"a"), b"a"), (np.True_, 1),
+        (pd.Timestamp(NOON), NOON), (pd.Timestamp(NOON) + pd.Timedelta(7, "ns"), (NOON, 7)),
+        (("a", (np.int64(3), NUMBER)), ("a", (3, NUMBER))), (((((1,),),),), ((((1,),),),)),
+        (Raising("a"), "a"),
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_a_name_is_a_value_of_python_s_own(value: object, name: object) -> None:
+    found: Any = usable_name(value)
+    assert type(found) is type(name)
+    assert found == name
+    assert usable_name(found) == found
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, math.nan, [1], {}, memoryview(b"x"), memoryview(bytearray(b"x")), object(), slice(1), 1j,
+        Decimal("nan"), Decimal("snan"), pd.NaT, pd.NA, np.float64("nan"), np.datetime64("NaT"), np.arange(2),
+        np.longdouble(1), torch.tensor(1), ("a", None), ("a", math.nan), ((((("deep",),),),),), Pretending(),
+        datetime(2026, 11, 1, tzinfo=Zone()), datetime.max.replace(tzinfo=timezone(-timedelta(hours=2))),
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_what_is_no_name_is_nobody_s_and_changes_nothing_for_others(value: Any) -> None:
+    assert usable_name(value) is None
+    names = ["a", "b", value, "a"]
+    assert [own.tolist() for own in Users([0] * 4, names).rows] == [[0, 3], [1]]
+    rows = SiloRows([[1.0]] * 4, [1.0] * 4, names)
+    first, second = ids(keep_declared_silos([rows, rows], 1))
+    assert first == ["a", "b", None, "a"]
+    assert second == [None] * 4
+
+
+@pytest.mark.parametrize(
+    "column", [list(np.arange(3)), np.arange(3), tuple(range(3)), list(np.array([*"abc"]))]
+)
+def test_ids_of_numpy_are_people(column: Any) -> None:
+    assert len(Users([0] * 3, column).rows) == 3
+    (counted,) = ids(keep_declared_silos([SiloRows([[1.0]] * 3, [1.0] * 3, column)], 1))
+    assert None not in counted
+
+
+def test_an_id_that_cannot_be_hashed_does_not_freeze_the_account() -> None:
+    run: CrossSilo = run_of(OnClient(2.0), unit=PATIENT)
+    account = Ledger.open("sqlite://").create("study", run.unit, limit=Budget(10**6, 0.1))
+    two = silo(OTHERS)
+    odd = SiloRows(two.x, two.y, ["a", memoryview(bytearray(b"x"))])
+    for data in ([odd, silo(OTHERS)], [silo(OWN), silo(OTHERS)]):
+        account.run(run, data)
 
 
 def test_a_patient_of_two_silos_moves_a_run_by_one_clip_where_one_is_declared() -> None:

@@ -18,6 +18,8 @@ from deniable.local.oracles.oracle import Oracle
 from deniable.local.protocol import Client
 from deniable.local.simulate import protocol
 from deniable.loss import Number
+from deniable.mechanism import Random
+from deniable.randomness import SecureRandom
 
 CLOSED = ("best", "grr", "sue", "oue", "olh", "hr", "ss")
 """Frequency protocols over a known list, by the names of the literature."""
@@ -63,12 +65,18 @@ def _turning(epsilon: Number) -> Fraction:
     return Fraction(parts, PARTS)
 
 
-def value_of(client: Client[Any], domain: Sequence[str], text: str) -> Any:
-    """A value as the client takes it. One that is not on the list reports as a random one, so that neither an
-    error nor silence tells of it."""
-    if not isinstance(client, Oracle):
-        return text
-    return domain.index(text) if text in domain else len(domain)
+def value_of(client: Client[Any], domain: Sequence[str], text: str, stand_in: int | None = None) -> Any:
+    """A value as the client takes it. In place of one that is not on the list stands the value at `stand_in`,
+    or one drawn here, so that no report, no error and no silence tells of it."""
+    if stand_in is None:
+        stand_in = draw_stand_in(domain, SecureRandom())
+    place = domain.index(text) if text in domain else stand_in
+    return place if isinstance(client, Oracle) else domain[place]
+
+
+def draw_stand_in(domain: Sequence[str], rng: Random) -> int:
+    """The place of the listed value that one which is not listed is reported as: each is equally likely."""
+    return int(rng.uniform_integers(len(domain)))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ run with users for rows. Rows drawn one by one would cost a group of `max_rows` 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from deniable.learn.clip.batch import Batch
 from deniable.learn.nests import map_parts, tensors
 from deniable.learn.sgd.data import rows as containers
 from deniable.learn.sgd.data.rows import InnerRows, Lot, Positions
+from deniable.learn.sgd.data.users_names import usable_name
 from deniable.mechanism import Random
 from deniable.units import Unit
 
@@ -30,7 +31,8 @@ class Users:
     """Data whose rows belong to users: a container of rows, and the id of the user of
     each, in the same order.
 
-    A row without an id (None, NaN) belongs to nobody and is left out.
+    A row without an id (None, NaN) belongs to nobody and is left out, and so is one whose id is neither
+    text, bytes, a number, a date, a UUID nor a tuple of these.
 
     >>> Users((torch.zeros(4, 2), torch.zeros(4)), ["ann", "bob", "ann", None]).rows
     [array([0, 2]), array([1])]
@@ -159,17 +161,9 @@ def _rows_of_each(ids: Any) -> list[Positions]:
     is_column = getattr(ids, "ndim", 1) == 1 and hasattr(ids, "__len__")
     if isinstance(ids, str | bytes) or not is_column:
         raise DataError("Expected the ids of users as a list, an array or a column. Nothing was charged.")
-    positions: dict[Any, list[int]] = {}
+    positions: dict[Hashable, list[int]] = {}
     for position, value in enumerate(containers.to_list(ids)):
-        if _is_somebody(value):
-            positions.setdefault(value, []).append(position)
+        name = usable_name(value)
+        if name is not None:
+            positions.setdefault(name, []).append(position)
     return [np.array(own, dtype=np.int64) for own in positions.values()]
-
-
-def _is_somebody(value: Any) -> bool:
-    """Never raises: what cannot be compared is nobody, as is NaN."""
-    try:
-        hash(value)
-        return value is not None and (value == value) is True
-    except Exception:  # the value of a row steers it: it is then nobody's row
-        return False
