@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial, wraps
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, cast
 
@@ -39,8 +39,8 @@ OWN_BACKWARD = "the model has a backward pass of its own"
 SHOWS_ROWS = "the model's code writes the numbers of a tensor as text"
 HAS_HOOKS = "the model has hooks on gradients"
 FOREIGN = "the model calls an operator that is not PyTorch's"
-
-
+HAS_RAISED = "an operator raised for rows of a batch, which one of them may have caused"
+HAS_MODES = "the model's code sets up modes of its own for the operators of PyTorch"
 OPENS_VMAP = "the model's code opens what vmap keeps apart"
 OPENERS = frozenset(
     {
@@ -153,14 +153,82 @@ def refuse_own_backward(result: Tensor) -> None:
         stack += [following for following, _ in node.next_functions]
 
 
-class GradientGuard(TorchFunctionMode):
-    """While it is entered, calls that act on gradients end the pass."""
+class Watch(TorchFunctionMode):
+    """While it is entered, calls that act on gradients end the pass, and it is remembered whether one raised.
+
+    Under vmap an operator raises for all rows where it would for one. Code that catches this goes on with a
+    branch that one row has chosen for the others, so a pass in which a call raised is none, caught or not.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_failed = False
+        self.depth = torch._C._len_torch_dispatch_stack()
+        """Dispatch modes around the pass, which are not the model's."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        refuse_call(func, args)
-        return func(*args, **(kwargs or {}))
+        try:
+            options = kwargs or {}
+            self.refuse_modes()
+            refuse_call(func, args)
+            return self.call(func, _guarded(func, args), options)
+        except BaseException:
+            self.has_failed = True
+            raise
+
+    def call(self, func: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """What is done with a call that is not refused."""
+        return func(*args, **options)
+
+    def refuse_modes(self) -> None:
+        """Raise `Uncovered` under a dispatch mode of the model's: it is below vmap and sees all rows."""
+        if torch._C._len_torch_dispatch_stack() != self.depth:
+            raise Uncovered(HAS_MODES)
+
+    def finish(self) -> None:
+        """Raise `Uncovered` if a call of the pass raised, whatever the model made of it."""
+        self.refuse_modes()
+        if self.has_failed:
+            raise Uncovered(HAS_RAISED)
+
+
+class GradientGuard(Watch):
+    """A watch over code that runs under vmap, or on gradients, without taps."""
+
+
+def _guarded(func: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of a call, with a `Function` that PyTorch maps replaced by one that is watched."""
+    return (watched(args[0]), *args[1:]) if func is custom_function_call else args
+
+
+@lru_cache(maxsize=256)
+def watched(function: Any) -> Any:
+    """A `Function` whose own code runs in a guard: no mode is on while PyTorch runs it, forward or back."""
+    names = ("forward", "setup_context", "backward")
+    methods = {name: staticmethod(_in_guard(getattr(function, name))) for name in names}
+    return type(function)(function.__name__, (function,), {**methods, "__module__": function.__module__})
+
+
+def _in_guard(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def run(*args: Any, **options: Any) -> Any:
+        with watch(GradientGuard()):
+            return method(*args, **options)
+
+    return run
+
+
+@contextmanager
+def watch(guard: Watch) -> Iterator[None]:
+    """Code under a watch, which must have let every call through, and have left no mode behind."""
+    functions = torch._C._len_torch_function_stack()
+    with guard:
+        yield
+        if torch._C._len_torch_function_stack() != functions + 1:
+            raise Uncovered(HAS_MODES)
+    guard.finish()
 
 
 @contextmanager
@@ -173,5 +241,5 @@ def without_saved_hooks() -> Iterator[None]:
 @contextmanager
 def model_guard() -> Iterator[None]:
     """A part of a pass in which the model's own code runs."""
-    with without_saved_hooks(), GradientGuard():
+    with without_saved_hooks(), watch(GradientGuard()):
         yield

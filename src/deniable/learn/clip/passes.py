@@ -24,9 +24,11 @@ from deniable.learn.clip.closed_forms.tape import ParameterKey, Tape, Uncovered
 from deniable.learn.clip.closed_forms.terms import GradientRows, Term
 from deniable.learn.clip.guard import (
     HAS_HOOKS,
+    GradientGuard,
     model_guard,
     refuse_openers,
     refuse_own_backward,
+    watch,
     without_saved_hooks,
 )
 from deniable.learn.clip.known import KNOWN_LOSSES, is_loss_of_rows
@@ -151,7 +153,7 @@ def mapped(task: Task, batch: Batch) -> Passed:
         """A function of one example's rows, for all of them; what it gives has the rows of all."""
 
         def call(own: Any) -> Any:
-            with mode:
+            with watch(mode):
                 return function(task.model, own)
 
         return map_parts(
@@ -167,9 +169,10 @@ def mapped(task: Task, batch: Batch) -> Passed:
                 output = over(call_model, inputs)
                 is_known = is_loss_of_rows(task.source, output, target)
                 criterion = objective.criterion
-                losses = (
-                    criterion(output, target) if is_known else _map_pair(criterion, batch, output, target)
-                )
+                with watch(GradientGuard()):
+                    losses = (
+                        criterion(output, target) if is_known else _map_pair(criterion, batch, output, target)
+                    )
             else:
                 losses = over(objective, batch.rows)
         _go_back(task, batch, mode.anchor, losses)
