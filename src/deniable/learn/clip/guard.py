@@ -7,7 +7,7 @@ one, where there is nothing to mix. This is looked at in every pass, since a mod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial, wraps
 from types import CellType, CodeType, FunctionType, MethodType
@@ -21,6 +21,8 @@ from torch.autograd.function import BackwardCFunction
 from torch.overrides import TorchFunctionMode
 
 from deniable.learn.clip.closed_forms.tape import Uncovered
+from deniable.learn.clip.known import KINDS, is_plain
+from deniable.learn.nests import tensors
 
 HOOKS = frozenset(
     {
@@ -41,6 +43,8 @@ HAS_HOOKS = "the model has hooks on gradients"
 FOREIGN = "the model calls an operator that is not PyTorch's"
 HAS_RAISED = "an operator raised for rows of a batch, which one of them may have caused"
 HAS_MODES = "the model's code sets up modes of its own for the operators of PyTorch"
+HAS_KINDS = "the model gives an operator what brings code of its own"
+CONTAINERS = frozenset({list, tuple, dict, set, torch.Size})
 OPENS_VMAP = "the model's code opens what vmap keeps apart"
 OPENERS = frozenset(
     {
@@ -132,9 +136,47 @@ def refuse_call(func: Callable[..., Any], args: tuple[Any, ...]) -> None:
         raise Uncovered(OWN_BACKWARD)
 
 
+def refuse_arguments(func: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> None:
+    """Raise `Uncovered` for arguments that bring code of their own."""
+    # A `Function` may be given anything: its own code runs in a guard (`watched`).
+    is_fit = is_plain if func is custom_function_call else is_known
+    if not all(map(is_fit, args)) or not all(map(is_fit, options.values())):
+        raise Uncovered(HAS_KINDS)
+
+
+def is_known(value: Any) -> bool:
+    """Whether an argument brings no code of its own to an operator, where no mode is on any more."""
+    if isinstance(value, type):
+        return _is_of_libraries(value)
+    kind = type(value)
+    if kind in CONTAINERS:
+        return all(map(is_known, value.values() if kind is dict else value))
+    if kind is slice:
+        return all(map(is_known, (value.start, value.stop, value.step)))
+    return kind in KINDS or _is_known_kind(cast(Hashable, kind))
+
+
+@lru_cache(maxsize=1024)
+def _is_known_kind(kind: Any) -> bool:
+    """Numbers, words, settings of PyTorch and arrays; no subclass of a tensor, and nothing to be called."""
+    is_called = any("__call__" in vars(base) for base in kind.__mro__)
+    return _is_of_libraries(kind) and not is_called and not issubclass(kind, Tensor)
+
+
+def _is_of_libraries(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] in ("builtins", "torch", "numpy")
+
+
 def _maps_by_rule(func: HigherOrderOperator, args: tuple[Any, ...]) -> bool:
     """Whether this is a `Function` that PyTorch itself runs for many rows, both ways under vmap."""
     return func is custom_function_call and bool(args) and bool(args[0].generate_vmap_rule)
+
+
+def refuse_kinds(model: nn.Module, rows: Any) -> None:
+    """Raise `Uncovered` if a tensor of the model or of the rows is of a kind of its own: taps and PyTorch's
+    layers run its code on all rows."""
+    if not all(map(is_plain, (*model.parameters(), *model.buffers(), *tensors(rows)))):
+        raise Uncovered(HAS_KINDS)
 
 
 def refuse_own_backward(result: Tensor) -> None:
@@ -173,6 +215,7 @@ class Watch(TorchFunctionMode):
             options = kwargs or {}
             self.refuse_modes()
             refuse_call(func, args)
+            refuse_arguments(func, args, options)
             return self.call(func, _guarded(func, args), options)
         except BaseException:
             self.has_failed = True

@@ -104,7 +104,7 @@ class Mapped(Watch):
 
     def __enter__(self) -> Mapped:
         self.level = functorch.maybe_current_level() or -1
-        super().__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __torch_function__(

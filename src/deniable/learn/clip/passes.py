@@ -26,6 +26,7 @@ from deniable.learn.clip.guard import (
     HAS_HOOKS,
     GradientGuard,
     model_guard,
+    refuse_kinds,
     refuse_openers,
     refuse_own_backward,
     watch,
@@ -98,6 +99,7 @@ def chained(task: Task, batch: Batch) -> Passed:
     """Gradients by closed forms, layer by layer. Raises `Uncovered` when the model is no chain of layers."""
     criterion, x, y = _pair(task, batch)
     _look_through(task)
+    refuse_kinds(task.model, batch.rows)
     tape = task.tape(batch)
     links = chain.links(task.model, tape)
     # Autograd sees the criterion alone; the layers go back by their own formulas, which is what saves the
@@ -145,6 +147,7 @@ def mapped(task: Task, batch: Batch) -> Passed:
     """Gradients by closed forms, with the code between layers under vmap. Raises `Uncovered` where a gradient
     goes another way, and whatever functorch raises where it cannot follow."""
     _refuse_what_vmap_hides(task)
+    refuse_kinds(task.model, batch.rows)
     task.room.begin()
     tape = MappedTape(task.parameters, batch.examples, batch.multiplicity, room=task.room)
     mode = Mapped(tape)
@@ -237,6 +240,7 @@ class _Losses(nn.Module):
 def vectorized(task: Task, batch: Batch) -> Passed:
     """Gradients by vmap(grad) over the examples."""
     _refuse_what_vmap_hides(task)
+    refuse_kinds(task.model, batch.rows)
     losses_of = _Losses(task)
 
     def loss(parameters: dict[str, Tensor], rows: Any, shares: Tensor) -> Tensor:
