@@ -7,10 +7,11 @@ one, where there is nothing to mix. This is looked at in every pass, since a mod
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial, wraps
-from types import CellType, CodeType, FunctionType, MethodType
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, cast
 
 import torch
@@ -48,13 +49,17 @@ CONTAINERS = frozenset({list, tuple, dict, set, torch.Size})
 OPENS_VMAP = "the model's code opens what vmap keeps apart"
 OPENERS = frozenset(
     {
-        "get_unwrapped", "_unwrap_batched", "_unwrap_for_grad", "_remove_batch_dim",
-        "pop_dynamic_layer_stack",
+        "get_unwrapped", "_unwrap_batched", "_unwrap_for_grad", "_remove_batch_dim", "unwrap_batched",
+        "pop_dynamic_layer_stack", "retrieve_current_functorch_interpreter", "coerce_cinterpreter",
+        "peek_interpreter_stack", "get_interpreter_stack",
         "pop_dynamic_layer_stack_and_undo_to_depth", "temporarily_pop_interpreter_stack",
         "temporarily_clear_interpreter_stack", "temporarily_restore_interpreter_stack",
+        "DisableTorchFunction", "DisableTorchFunctionSubclass", "_DisableFuncTorch",
+        "_pop_mode_temporarily", "_pop_mode", "_pop_torch_function_stack", "_disabled_torch_function_impl",
+        "_ExcludeDispatchKeyGuard", "_ForceDispatchKeyGuard", "_AutoDispatchBelowAutograd", "redispatch",
     }
 )  # fmt: skip
-"""Functions of `torch._C._functorch` and around it, by which code under vmap would see all rows."""
+"""Functions of `torch._C` and around it, by which code under vmap would see all rows, or be unwatched."""
 
 
 def refuse_openers(model: nn.Module, criterion: object) -> None:
@@ -63,12 +68,12 @@ def refuse_openers(model: nn.Module, criterion: object) -> None:
     todo: list[Any] = [criterion]
     for module in model.modules():
         todo += [type(module), *vars(module).values()]
-    visits = set[int]()
+    visits: dict[int, Any] = {}  # held, since another value may come to the address of one that is gone
     while todo:
         value = todo.pop()
         if id(value) in visits:
             continue
-        visits.add(id(value))
+        visits[id(value)] = value
         if _is_opener(value):
             raise Uncovered(OPENS_VMAP)
         todo += _named_by(value)
@@ -77,25 +82,31 @@ def refuse_openers(model: nn.Module, criterion: object) -> None:
 def _is_opener(value: Any) -> bool:
     code = getattr(value, "__code__", None)
     names = code.co_names if isinstance(code, CodeType) and not _is_library(value) else ()
-    is_one = getattr(value, "__name__", "") in OPENERS and "functorch" in str(
-        getattr(value, "__module__", "")
-    )
+    is_one = _name(value) in OPENERS and _is_library(value)
     return is_one or not OPENERS.isdisjoint(names)
 
 
+def _name(value: Any) -> str:
+    name = getattr(value, "__name__", "")
+    return name if isinstance(name, str) else ""
+
+
 def _named_by(value: Any) -> list[Any]:
-    """What a function, a method or a class names: functions inside of it, in its module, in its closure."""
+    """What a value names or holds: a function's globals, defaults and closure, a class's methods, an object's
+    class and attributes."""
     match value:
         case FunctionType() if not _is_library(value):
             cells = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
             inner = [each for each in value.__code__.co_consts if isinstance(each, CodeType)]
             functions = [FunctionType(code, value.__globals__, closure=_cells(code)) for code in inner]
-            names = (value.__globals__.get(name) for name in value.__code__.co_names)
-            return [*cells, *functions, *(each for each in names if callable(each))]
-        case MethodType() | staticmethod() | classmethod():
+            defaults = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+            return [*cells, *functions, *defaults, *vars(value).values(), *_globals_of(value)]
+        case MethodType():
+            return [value.__func__, value.__self__]
+        case staticmethod() | classmethod():
             return [value.__func__]
         case property():
-            return [value.fget]
+            return [value.fget, value.fset]
         case partial():
             return [value.func, *value.args, *value.keywords.values()]
         case type() if not _is_library(value):
@@ -104,7 +115,29 @@ def _named_by(value: Any) -> list[Any]:
             ]
         case nn.Module():
             return [type(value), *vars(value).values()]
-    return []
+        case dict():
+            return [*value.values()]
+        case list() | tuple() | set() | frozenset():
+            return [*value]
+        case type() | ModuleType() | Tensor() | FunctionType():
+            return []
+    return [] if _is_library(type(value)) else [type(value), *getattr(value, "__dict__", {}).values()]
+
+
+def _globals_of(function: FunctionType) -> list[Any]:
+    """The globals that a function names, and what it names in modules, imported by itself or around it."""
+    names = function.__code__.co_names
+    values = [function.__globals__[name] for name in names if name in function.__globals__]
+    values += [sys.modules[name] for name in names if name in sys.modules]
+    for value in values:  # grows: a module may name another
+        if isinstance(value, ModuleType) and not f"{value.__name__}.".startswith(LIBRARIES):
+            own = vars(value)
+            values += [own[name] for name in names if name in own and not _is_in(own[name], values)]
+    return values
+
+
+def _is_in(value: Any, values: list[Any]) -> bool:
+    return any(value is each for each in values)
 
 
 def _is_filled(cell: CellType) -> bool:
