@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn.modules import module as torch_module
 
 ROW_BY_ROW: frozenset[type[nn.Module]] = frozenset(
     {
@@ -25,9 +26,8 @@ OF_CLASSES = (nn.CrossEntropyLoss, nn.NLLLoss)
 
 
 def is_row_by_row(module: nn.Module, x: Tensor) -> bool:
-    """Whether a module without trained parameters is known to treat the rows of x one by one. Of its class
-    itself, with no `forward` of its own (hooks are refused elsewhere)."""
-    if "forward" in vars(module):
+    """Whether a module without trained parameters is known to treat the rows of x one by one."""
+    if does_more(module) or type(x) is not Tensor:
         return False
     return type(module) in ROW_BY_ROW or (type(module) in PICTURES and x.dim() == 4)
 
@@ -44,7 +44,9 @@ def is_loss_of_rows(criterion: Any, output: Any, target: Any) -> bool:
         or not target.dim()
     ):
         return False
-    if not isinstance(criterion, nn.Module) or "forward" in vars(criterion) or _has_hooks(criterion):
+    if not isinstance(criterion, nn.Module) or does_more(criterion):
+        return False
+    if not all(map(is_plain, (output, target, *vars(criterion).values(), *criterion.buffers()))):
         return False
     if len(output) != len(target):
         return False
@@ -53,6 +55,28 @@ def is_loss_of_rows(criterion: Any, output: Any, target: Any) -> bool:
     if type(criterion) is nn.BCEWithLogitsLoss:
         return output.shape == target.shape and criterion.weight is None and criterion.pos_weight is None
     return type(criterion) in OF_CLASSES and output.dim() > 1
+
+
+OWN_CALLS = ("forward", "__call__", "_call_impl", "_slow_forward", "_compiled_call_impl")
+"""Attributes by which one object does something else than its class when it is called."""
+KINDS: frozenset[type] = frozenset({Tensor, nn.Parameter, nn.Buffer})
+"""Kinds of tensors whose operators are PyTorch's. Those of another kind see all rows, also under vmap."""
+
+
+def is_plain(value: object) -> bool:
+    """Whether a value is no tensor of a kind of its own."""
+    return not isinstance(value, Tensor) or type(value) in KINDS
+
+
+def does_more(module: nn.Module) -> bool:
+    """Whether calling a module may do more than its class says."""
+    own = vars(module)
+    return (
+        any(own.get(name) is not None for name in OWN_CALLS)
+        or not all(map(is_plain, (*module._parameters.values(), *module._buffers.values())))
+        or _has_hooks(module)
+        or bool(torch_module._has_any_global_hook())  # type: ignore[no-untyped-call]
+    )
 
 
 def _has_hooks(module: nn.Module) -> bool:

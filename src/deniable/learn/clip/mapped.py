@@ -20,7 +20,6 @@ from torch import Tensor
 from torch._functorch.pyfunctorch import temporarily_pop_interpreter_stack
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
 from deniable.errors import InvalidParameter
@@ -28,7 +27,7 @@ from deniable.learn.clip.closed_forms import cover, sequences, taps
 from deniable.learn.clip.closed_forms.shared import sources
 from deniable.learn.clip.closed_forms.tape import ParameterKey, Part, Tape, Uncovered
 from deniable.learn.clip.closed_forms.terms import GradientRows
-from deniable.learn.clip.guard import refuse_call
+from deniable.learn.clip.guard import Watch
 from deniable.learn.clip.rounding import widen
 
 SHORTCUTS = frozenset({"transformers.masking_utils"})
@@ -91,7 +90,7 @@ class Copies(torch.autograd.Function):
         return None, None, None, None
 
 
-class Mapped(TorchFunctionMode):
+class Mapped(Watch):
     """While it is entered, inside of vmap, covered calls go through taps that write on `tape`."""
 
     def __init__(self, tape: MappedTape) -> None:
@@ -111,14 +110,13 @@ class Mapped(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        options = kwargs or {}
-        tap = TAPS.get(func)
-        if tap is not None:
-            return tap(self, func, *args, **options)
         if func is torch.Tensor.__bool__ and sys._getframe(1).f_globals.get("__name__") in SHORTCUTS:
             return False
-        refuse_call(func, args)
-        return self.spread(func, args, options)
+        return super().__torch_function__(func, types, args, kwargs)
+
+    def call(self, func: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        tap = TAPS.get(func)
+        return self.spread(func, args, options) if tap is None else tap(self, func, *args, **options)
 
     # -------------------------------------------------------------------- between one example and all of them
 
@@ -336,7 +334,17 @@ def _channel_norm(mode: Mapped, func: Tap, input: Tensor, *rest: Any, **options:
         return mode.spread(func, (input, *rest), options)
     if any(x.requires_grad and not mode.tape.tracks(x) for x in weights):
         return mode.spread(func, (input, *rest), options)
+    if func is F.instance_norm and _keeps_statistics(*rest, **options):
+        raise Uncovered("an instance norm keeps statistics of all rows")
     return mode.merged(lambda x: cover.HANDLERS[func](mode.inner, func, x, *rest, **options), input)
+
+
+def _keeps_statistics(
+    running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None,
+    use_input_stats: bool = True, *rest: Any, **options: Any,
+) -> bool:  # fmt: skip
+    """Whether an instance norm writes to tensors that all rows share."""
+    return use_input_stats and not (running_mean is None and running_var is None)
 
 
 def _attention(

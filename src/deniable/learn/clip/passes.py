@@ -24,9 +24,12 @@ from deniable.learn.clip.closed_forms.tape import ParameterKey, Tape, Uncovered
 from deniable.learn.clip.closed_forms.terms import GradientRows, Term
 from deniable.learn.clip.guard import (
     HAS_HOOKS,
+    GradientGuard,
     model_guard,
+    refuse_kinds,
     refuse_openers,
     refuse_own_backward,
+    watch,
     without_saved_hooks,
 )
 from deniable.learn.clip.known import KNOWN_LOSSES, is_loss_of_rows
@@ -96,6 +99,7 @@ def chained(task: Task, batch: Batch) -> Passed:
     """Gradients by closed forms, layer by layer. Raises `Uncovered` when the model is no chain of layers."""
     criterion, x, y = _pair(task, batch)
     _look_through(task)
+    refuse_kinds(task.model, batch.rows)
     tape = task.tape(batch)
     links = chain.links(task.model, tape)
     # Autograd sees the criterion alone; the layers go back by their own formulas, which is what saves the
@@ -143,6 +147,7 @@ def mapped(task: Task, batch: Batch) -> Passed:
     """Gradients by closed forms, with the code between layers under vmap. Raises `Uncovered` where a gradient
     goes another way, and whatever functorch raises where it cannot follow."""
     _refuse_what_vmap_hides(task)
+    refuse_kinds(task.model, batch.rows)
     task.room.begin()
     tape = MappedTape(task.parameters, batch.examples, batch.multiplicity, room=task.room)
     mode = Mapped(tape)
@@ -151,7 +156,7 @@ def mapped(task: Task, batch: Batch) -> Passed:
         """A function of one example's rows, for all of them; what it gives has the rows of all."""
 
         def call(own: Any) -> Any:
-            with mode:
+            with watch(mode):
                 return function(task.model, own)
 
         return map_parts(
@@ -167,9 +172,10 @@ def mapped(task: Task, batch: Batch) -> Passed:
                 output = over(call_model, inputs)
                 is_known = is_loss_of_rows(task.source, output, target)
                 criterion = objective.criterion
-                losses = (
-                    criterion(output, target) if is_known else _map_pair(criterion, batch, output, target)
-                )
+                with watch(GradientGuard()):
+                    losses = (
+                        criterion(output, target) if is_known else _map_pair(criterion, batch, output, target)
+                    )
             else:
                 losses = over(objective, batch.rows)
         _go_back(task, batch, mode.anchor, losses)
@@ -234,6 +240,7 @@ class _Losses(nn.Module):
 def vectorized(task: Task, batch: Batch) -> Passed:
     """Gradients by vmap(grad) over the examples."""
     _refuse_what_vmap_hides(task)
+    refuse_kinds(task.model, batch.rows)
     losses_of = _Losses(task)
 
     def loss(parameters: dict[str, Tensor], rows: Any, shares: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 
 from deniable.errors import InvalidParameter
 from deniable.learn.clip.closed_forms.cover import BATCH_NORM
+from deniable.learn.clip.known import OWN_CALLS
 from deniable.learn.clip.rounding import LEAST_CLIP, MOST_CLIP
 
 ALL = "all"
@@ -156,8 +157,7 @@ def conduct(model: nn.Module) -> tuple[object, ...]:
             type(module),
             type(module).forward,
             module.training,
-            module._compiled_call_impl,
-            vars(module).get("forward"),
+            *(vars(module).get(name) for name in OWN_CALLS),
             *module._forward_hooks.values(),
             *module._forward_pre_hooks.values(),
             *module._backward_hooks.values(),

@@ -15,12 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import vmap
 from torch.nn import functional as F
-from torch.nn.modules import module as modules
 
 from deniable.learn.clip.closed_forms import taps
 from deniable.learn.clip.closed_forms.tape import Part, Saved, Tape, Uncovered
 from deniable.learn.clip.guard import model_guard, refuse_own_backward
-from deniable.learn.clip.known import is_row_by_row
+from deniable.learn.clip.known import does_more, is_row_by_row
 
 
 class Link(Protocol):
@@ -57,30 +56,17 @@ def backward(links: list[Link], g: Tensor | None) -> None:
 
 def links(model: nn.Module, tape: Tape) -> list[Link]:
     """The model's links. Raises `Uncovered` if it is no chain."""
-    if modules._has_any_global_hook():  # type: ignore[no-untyped-call]
-        raise Uncovered("all modules have hooks")
     return [_link(module, tape) for module in _flat(model)]
 
 
 def _flat(model: nn.Module) -> Iterator[nn.Module]:
-    if _has_hooks(model):
-        raise Uncovered("a module has hooks")
+    if does_more(model):
+        raise Uncovered("a module has hooks, or does more than its class")
     if type(model) is nn.Sequential:
         for part in model:
             yield from _flat(part)
     else:
         yield model
-
-
-def _has_hooks(module: nn.Module) -> bool:
-    """Whether calling the module does more than its class says."""
-    hooks = (
-        module._forward_hooks,
-        module._forward_pre_hooks,
-        module._backward_hooks,
-        module._backward_pre_hooks,
-    )
-    return any(hooks) or "forward" in module.__dict__
 
 
 def _link(module: nn.Module, tape: Tape) -> Link:
