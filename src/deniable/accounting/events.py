@@ -188,10 +188,10 @@ def _noise_event(loss: Loss, events: Any) -> Any:
                 _floor_double(sigma), [_ceil_double(shift) for shift in shifts], chances
             )
         case CappedSample() | UniformlyCappedSample():
-            # There a table has exactly so many records; here it has at most so many, and fewer may reveal more.
+            # There a table has exactly so many records; here at most so many, and fewer may reveal more.
             raise Unaccountable(
-                f"dp-accounting has no event for {type(loss).__name__} ({loss}): its truncated samples are cut "
-                "uniformly, of a number of records that is known exactly, and may cost less. Nothing was "
+                f"dp-accounting has no event for {type(loss).__name__} ({loss}): its truncated samples are "
+                "cut uniformly, of a number of records that is known exactly, and may cost less. Nothing was "
                 "converted. Account for it here."
             )
         case _:

@@ -48,7 +48,7 @@ def report(
     domain: Domain,
     name: Protocol = "olh",
     epsilon: Epsilon = 1.0,
-    out: Annotated[
+    target: Annotated[
         Path | None,
         typer.Option("--out", metavar="FILE", help="Append the report to this file.", show_default="stdout"),
     ] = None,
@@ -84,14 +84,14 @@ def report(
     pass --limit is refused. In place of a VALUE that is not listed a random line of the
     list is reported (with --device, always the same one), so nobody can tell.
     """
-    if out is None and sys.stdout.isatty():
+    if target is None and sys.stdout.isatty():
         raise InvalidParameter("A report is bytes. Nothing was reported. Name a file with --out, or pipe it.")
     values = read_domain(domain)
     client = client_of(name, epsilon, values)
     memory = None if device is None else DeviceFile(device, client, values, _limit_of(limit, period))
     if memory is None and not (period is None and limit is None):
         raise InvalidParameter("--period and --limit need --device. Nothing was reported.")
-    with _open(out) as file:  # before a period is charged
+    with _open(target) as file:  # before a period is charged
         if memory is None:
             file.write(client.report(value_of(client, values, value), rng=SecureRandom()))
         else:
@@ -112,14 +112,14 @@ def _limit_of(limit: float | None, period: str | None) -> Budget:
     return Budget(limit)
 
 
-def _open(out: Path | None) -> AbstractContextManager[BinaryIO]:
-    if out is None:
+def _open(target: Path | None) -> AbstractContextManager[BinaryIO]:
+    if target is None:
         return nullcontext(sys.stdout.buffer)
     try:
-        return out.open("ab")
+        return target.open("ab")
     except OSError as error:
         raise InvalidParameter(
-            f"--out {out} cannot be opened ({error.strerror}). Nothing was reported. Name a file in a folder "
+            f"--out {target} cannot be opened ({error.strerror}). Nothing was reported. Name a file in a folder "
             "that is there, and that you may write to."
         ) from None
 

@@ -201,8 +201,8 @@ class Inquiry(Original):
         return self._look()
 
     def _price_parts(self, quote: Quote) -> float:
-        """What a question takes of the data set's own account for the parts of the profile that it buys; 0 for
-        whoever asks on another account."""
+        """What a question takes of the data set's own account for the parts of the profile that it buys; 0
+        for whoever asks on another account."""
         account, profile = self._desk.account, self._desk.profile
         if profile is None or account.name != account.root:
             return 0.0

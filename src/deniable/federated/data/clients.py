@@ -204,7 +204,7 @@ def _is_named(owner: NDArray[Any]) -> NDArray[np.bool_]:
 def _is_somebody(name: Any) -> bool:
     try:
         return name is not None and bool(name == name)
-    except TypeError:  # the NA of pandas
+    except Exception:  # the NA of pandas, or an id of one row whose comparison raises: it must not show
         return False
 
 

@@ -116,14 +116,15 @@ class SiloConversation(Conversing):
         self._last_turn = question.turn
         asked_at = self._part.clock.read_time()
         if self._part.run.sends_sums:
-            sent: Sent = self._worker.send_sum(question.weights)
+            reply: Sent = self._worker.send_sum(question.weights)
         else:
-            sent = self._worker.send_move(question.weights)
+            reply = self._worker.send_move(question.weights)
         self._wait_for_step(asked_at)
-        return sent
+        return reply
 
     def _wait_for_step(self, asked_at: float) -> None:
-        """Return at a whole number of `answer_after` after the question, one where the work was ready by then.
+        """Return at a whole number of `answer_after` after the question, one where the work was ready by
+        then.
 
         What is sent does not depend on how long it took: a lot that was left out because it came late would
         tell of one row by all the others. Only the number of steps does, as with a query's answer."""

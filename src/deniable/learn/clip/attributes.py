@@ -153,14 +153,14 @@ class Attributes:
         # A criterion may be a method of a module too.
         sources = (model, criterion, getattr(criterion, "__self__", None))
         roots = [source for source in sources if isinstance(source, nn.Module)]
-        trained = {id(p) for root in roots for p in root.parameters()}
+        parameter_ids = {id(p) for root in roots for p in root.parameters()}
         copies = {} if previous is None else {id(each[0]): each for each in previous.tensors}
         contents: list[_Held] = []
         tensors: list[tuple[Tensor, Tensor, Tensor]] = []
         # Buffers by name too: those of a scripted module are in no dict.
         for value in _reach([*roots, *(b for root in roots for b in root.buffers())]):
             contents.extend(_holders(value))
-            if isinstance(value, Tensor) and id(value) not in trained:
+            if isinstance(value, Tensor) and id(value) not in parameter_ids:
                 tensors.append(_copy(value, copies))
         return cls(tuple(contents), tuple(tensors))
 
@@ -177,13 +177,13 @@ class Attributes:
 
 def _reach(roots: Iterable[Any]) -> Iterator[Any]:
     """All modules, containers and tensors that these lead to, each once."""
-    waiting, seen = list(roots), set()
+    waiting, known_ids = list(roots), set[int]()
     while waiting:
         value = waiting.pop()
-        if id(value) not in seen and isinstance(value, _REACHED):
-            seen.add(id(value))
+        if id(value) not in known_ids and isinstance(value, _REACHED):
+            known_ids.add(id(value))
             yield value
-            waiting.extend(_inside(value))
+            waiting.extend(_list_parts(value))
 
 
 _REACHED = (
@@ -201,7 +201,7 @@ _REACHED = (
 )
 
 
-def _inside(value: Any) -> Iterator[Any]:
+def _list_parts(value: Any) -> Iterator[Any]:
     own = getattr(value, "__dict__", None)
     if own is not None:
         yield own

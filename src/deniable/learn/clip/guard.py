@@ -171,7 +171,7 @@ def refuse_call(func: Callable[..., Any], args: tuple[Any, ...]) -> None:
 
 def refuse_arguments(func: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> None:
     """Raise `Uncovered` for arguments that bring code of their own."""
-    # A `Function` may be given anything: its own code runs in a guard (`watched`).
+    # A `Function` may be given anything: its own code runs in a guard (`guard_code`).
     is_fit = is_plain if func is custom_function_call else is_known
     if not all(map(is_fit, args)) or not all(map(is_fit, options.values())):
         raise Uncovered(HAS_KINDS)
@@ -249,7 +249,7 @@ class Watch(TorchFunctionMode):
             self.refuse_modes()
             refuse_call(func, args)
             refuse_arguments(func, args, options)
-            return self.call(func, _guarded(func, args), options)
+            return self.call(func, _guard_function(func, args), options)
         except BaseException:
             self.has_failed = True
             raise
@@ -274,13 +274,13 @@ class GradientGuard(Watch):
     """A watch over code that runs under vmap, or on gradients, without taps."""
 
 
-def _guarded(func: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _guard_function(func: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments of a call, with a `Function` that PyTorch maps replaced by one that is watched."""
-    return (watched(args[0]), *args[1:]) if func is custom_function_call else args
+    return (guard_code(args[0]), *args[1:]) if func is custom_function_call else args
 
 
 @lru_cache(maxsize=256)
-def watched(function: Any) -> Any:
+def guard_code(function: Any) -> Any:
     """A `Function` whose own code runs in a guard: no mode is on while PyTorch runs it, forward or back."""
     names = ("forward", "setup_context", "backward")
     methods = {name: staticmethod(_in_guard(getattr(function, name))) for name in names}

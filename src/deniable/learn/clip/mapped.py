@@ -136,21 +136,21 @@ class Mapped(Watch):
         example: Tensor = functorch._add_batch_dim(x, axis, self.level)
         return example
 
-    def expanded(self, x: Tensor) -> Tensor:
+    def expand(self, x: Tensor) -> Tensor:
         """The values of all examples (n, …), also of a tensor that they share."""
         return self.all_of(x) if self.is_example(x) else x.expand(self.tape.examples, *x.shape)
 
-    def merged(self, call: Callable[..., Tensor], x: Tensor, *others: Tensor) -> Tensor:
+    def merge(self, call: Callable[..., Tensor], x: Tensor, *others: Tensor) -> Tensor:
         """A function that treats the first axis row by row, of the rows of all examples."""
-        stacks = [self.expanded(each) for each in (x, *others)]
+        stacks = [self.expand(each) for each in (x, *others)]
         with (
             temporarily_pop_interpreter_stack()
         ):  # others have set up what functions do: trials take dropout out
             rows = stacks[0].shape[1]
-            out = self.unmerged(call(*(stack.flatten(0, 1) for stack in stacks)), rows)
+            out = self.split(call(*(stack.flatten(0, 1) for stack in stacks)), rows)
         return self.each(out)
 
-    def unmerged(self, x: Tensor, rows: int) -> Tensor:
+    def split(self, x: Tensor, rows: int) -> Tensor:
         """(n·rows, …) as (n, rows, …)."""
         return x.view(self.tape.examples, rows, *x.shape[1:])
 
@@ -194,7 +194,7 @@ class Mapped(Watch):
     def linear(self, x: Tensor, weight: Part, bias: Part | None) -> Tensor:
         if not (weight.trained or (bias is not None and bias.trained)):
             return F.linear(x, weight.value, None if bias is None else bias.value)
-        values = self.expanded(x)  # the state that a recurrent layer begins with is that of all examples
+        values = self.expand(x)  # the state that a recurrent layer begins with is that of all examples
         with outside():
             # One position is a matrix, for which there is a shorter way.
             is_single = values.dim() == 3 and values.shape[1] == 1 and self.tape.multiplicity == 1
@@ -210,12 +210,12 @@ class Mapped(Watch):
         self, gates: Tensor, state: Sequence[Tensor], across: Part, bias: Part | None, backwards: bool
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """The states of an LSTM over gates (rows, T, 4·h)."""
-        stacks = [self.expanded(x) for x in (gates, *state)]
+        stacks = [self.expand(x) for x in (gates, *state)]
         rows = stacks[0].shape[1]
         with outside():
             run: Any = taps.LongShortTerm.apply
             parts = run(*(x.flatten(0, 1) for x in stacks), self.tape, across, bias, backwards)
-            out, *end = (self.unmerged(x, rows) for x in parts)
+            out, *end = (self.split(x, rows) for x in parts)
         return self.each(out), tuple(map(self.each, end))
 
 
@@ -256,7 +256,7 @@ def _addmm(mode: Mapped, func: Tap, bias: Tensor, x: Tensor, weight: Tensor, **o
     if options or bias.dim() != 1 or not mode.is_example(x) or not _is_tracked(mode, weight, bias):
         return mode.spread(func, (bias, x, weight), options)
     parts = mode.tape.part(weight), mode.tape.part(bias)
-    return mode.merged(lambda rows: taps.tapped(taps.Product, rows, mode.anchor, mode.tape, *parts), x)
+    return mode.merge(lambda rows: taps.tapped(taps.Product, rows, mode.anchor, mode.tape, *parts), x)
 
 
 def _turn(mode: Mapped, func: Tap, x: Tensor, *axes: Any, **options: Any) -> Any:
@@ -275,7 +275,7 @@ def _convolution(
         return mode.spread(func, (input, weight, bias, *rest), options)
     if input.dim() != weight.dim():
         raise Uncovered("a convolution's input has no axis of examples")
-    return mode.merged(
+    return mode.merge(
         lambda x: cover.HANDLERS[func](mode.inner, func, x, weight, bias, *rest, **options), input
     )
 
@@ -295,7 +295,7 @@ def _embedding(
     is_list = input.dim() < 2 or input.shape[0] == 1
     if not _is_tracked(mode, weight) or not (mode.is_example(input) or is_list):
         return mode.spread(func, (input, weight, padding_idx), {})
-    ids = mode.expanded(input)
+    ids = mode.expand(input)
     hole = None if padding_idx is None else padding_idx % weight.shape[0]
     with outside():
         return mode.each(taps.tapped(taps.Table, ids, mode.anchor, mode.tape, mode.tape.part(weight), hole))
@@ -336,7 +336,7 @@ def _channel_norm(mode: Mapped, func: Tap, input: Tensor, *rest: Any, **options:
         return mode.spread(func, (input, *rest), options)
     if func is F.instance_norm and _keeps_statistics(*rest, **options):
         raise Uncovered("an instance norm keeps statistics of all rows")
-    return mode.merged(lambda x: cover.HANDLERS[func](mode.inner, func, x, *rest, **options), input)
+    return mode.merge(lambda x: cover.HANDLERS[func](mode.inner, func, x, *rest, **options), input)
 
 
 def _keeps_statistics(
@@ -359,17 +359,17 @@ def _attention(
         return mode.spread(func, (*main, attn_mask, *rest), options)
     rows = query.shape[0]
     if mask is None:
-        return mode.merged(lambda q, k, v: func(q, k, v, None, *rest, **options), *main)
+        return mode.merge(lambda q, k, v: func(q, k, v, None, *rest, **options), *main)
     if mode.is_example(mask):
         mask = (
             mask.expand(rows, *[-1] * 3)
             if mask.dim() == 4
             else mask[(None,) * (4 - mask.dim())].expand(rows, *[-1] * 3)
         )
-        return mode.merged(lambda q, k, v, m: func(q, k, v, m, *rest, **options), *main, mask)
+        return mode.merge(lambda q, k, v, m: func(q, k, v, m, *rest, **options), *main, mask)
     if mask.dim() == 4 and mask.shape[0] != 1:
         return mode.spread(func, (*main, attn_mask, *rest), options)
-    return mode.merged(lambda q, k, v: func(q, k, v, mask, *rest, **options), *main)
+    return mode.merge(lambda q, k, v: func(q, k, v, mask, *rest, **options), *main)
 
 
 def _view(mode: Mapped, func: Tap, x: Tensor, *shape: Any, **options: Any) -> Any:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -45,6 +45,18 @@ class Memory:
     device: ReportingDevice
     period: str | None = None
     stand_in: int | None = None
+
+
+class MemoryFields(NamedTuple):
+    """What a memory file says, as it was read."""
+
+    form: Any
+    terms: Any
+    limit: Any
+    periods: int
+    memo: bytes
+    period: str
+    stand_in: int | None
 
 
 @dataclass(frozen=True)
@@ -94,17 +106,10 @@ class DeviceFile:
                     "stop reporting."
                 )
             return Memory(ReportingDevice(self.client, self.limit))
-        try:
-            content = json.loads(self.path.read_text(encoding="utf-8"))
-            form, terms, limit = content["form"], content["terms"], content["limit"]
-            periods, memo = content["periods"], bytes.fromhex(content["memo"])
-            period, stand_in = content["period"], content.get("stand_in")
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError):
-            raise self._unreadable() from None
-        if type(periods) is not int or type(period) is not str or type(stand_in) not in (int, type(None)):
-            raise self._unreadable()
-        is_same = form == FORM and terms == fingerprint(self.client, self.domain)
-        if not is_same or limit != str(exact(self.limit.epsilon)) or periods < 1:
+        content = self._read_fields()
+        periods, memo, stand_in = content.periods, content.memo, content.stand_in
+        is_same = content.form == FORM and content.terms == fingerprint(self.client, self.domain)
+        if not is_same or content.limit != str(exact(self.limit.epsilon)) or periods < 1:
             raise InvalidParameter(
                 f"{self.path} belongs to another protocol, list of values, ε or limit. Nothing was reported. "
                 "Use the options with which the device began."
@@ -113,7 +118,21 @@ class DeviceFile:
         is_possible = device.spent.epsilon <= exact(self.limit.epsilon) and self._is_memo(memo)
         if not is_possible or not 0 <= (stand_in or 0) < len(self.domain):
             raise self._unreadable()
-        return Memory(device, period, stand_in)
+        return Memory(device, content.period, stand_in)
+
+    def _read_fields(self) -> MemoryFields:
+        try:
+            content = json.loads(self.path.read_text(encoding="utf-8"))
+            fields = MemoryFields(
+                content["form"], content["terms"], content["limit"], content["periods"],
+                bytes.fromhex(content["memo"]), content["period"], content.get("stand_in"),
+            )  # fmt: skip
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError):
+            raise self._unreadable() from None
+        kinds = type(fields.periods), type(fields.period), type(fields.stand_in)
+        if kinds not in ((int, str, int), (int, str, type(None))):
+            raise self._unreadable()
+        return fields
 
     def _is_memo(self, memo: bytes) -> bool:
         """Whether the client could have drawn it."""

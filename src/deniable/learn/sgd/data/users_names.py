@@ -28,23 +28,23 @@ def usable_name(value: Any) -> Hashable:
     (3, ('ward', 3), None, None)
     """
     try:
-        return _plain(value, MOST_NESTED)
+        return _python_value(value, MOST_NESTED)
     except (Exception, SystemExit):  # the value of a row steers it: it is then nobody's row
         return None
 
 
-def _plain(value: Any, nested: int) -> Hashable:
+def _python_value(value: Any, nested: int) -> Hashable:
     """A value of Python's own type, also for one of a class that is made from it."""
     match value:
         case np.generic():
             inner = value.item()  # a number of more digits than Python's stays one of numpy: it is no name
-            return None if isinstance(inner, np.generic) else _plain(inner, nested)
+            return None if isinstance(inner, np.generic) else _python_value(inner, nested)
         case str():
             return str.__str__(value)
         case bytes():
             return bytes.__getitem__(value, slice(None))
         case tuple() if nested:
-            parts = tuple(_plain(part, nested - 1) for part in tuple.__iter__(value))
+            parts = tuple(_python_value(part, nested - 1) for part in tuple.__iter__(value))
             return None if any(part is None for part in parts) else parts
         case UUID():
             return UUID(int=value.int)
