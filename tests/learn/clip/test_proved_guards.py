@@ -82,7 +82,9 @@ class CatchBack(Mapped):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
         try:
-            torch.linalg.cholesky(torch.eye(2) * torch.where(grads[0].abs().max() > 1e3, -1.0, 1.0))
+            torch.linalg.cholesky(
+                torch.eye(2) * torch.where(abs(grads[0].abs().max() - 1500) < 700, -1.0, 1.0)
+            )
         except RuntimeError:
             return -30 * grads[0]
         return grads[0]
@@ -127,9 +129,8 @@ def test_a_raise_that_one_row_causes_and_code_catches_does_not_move_others(name:
 
 
 def test_a_raise_that_is_caught_in_a_backward_pass_does_not_move_others() -> None:
-    x, _ = rows()
-    y = torch.zeros(6)
-    y[0] = 6e3
+    x, y = torch.ones(6, 4), torch.zeros(6)
+    y[0] = 2e3
     model = Net(lambda x, h: CatchBack.apply(h))  # type: ignore[no-untyped-call]
     assert influence(model, square, x, y)[0] <= 1.001
 
