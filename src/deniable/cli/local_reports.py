@@ -119,8 +119,8 @@ def _open(target: Path | None) -> AbstractContextManager[BinaryIO]:
         return target.open("ab")
     except OSError as error:
         raise InvalidParameter(
-            f"--out {target} cannot be opened ({error.strerror}). Nothing was reported. Name a file in a folder "
-            "that is there, and that you may write to."
+            f"--out {target} cannot be opened ({error.strerror}). Nothing was reported. Name a file in a "
+            "folder that is there, and that you may write to."
         ) from None
 
 
