@@ -27,6 +27,8 @@ from deniable.units import Unit
 from tests.postgres import server
 from tests.sql.engines import real
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* is a view or a foreign table:UserWarning")
+"""A view is how PostgreSQL is made slow here; its owner is warned of views."""
 SLOW = "SELECT COUNT(*) AS n FROM slow WHERE days > 3"
 QUICK = "SELECT COUNT(*) AS n FROM quick"
 

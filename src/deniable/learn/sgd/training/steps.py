@@ -73,6 +73,7 @@ class Steps(Conversing):
         return self._draw() if question is Ask.LOT else self._step()
 
     def _draw(self) -> int:
+        self.trainer.check_usable()
         self._lot = self.trainer.draw(self._data)
         self._training.window(self._lot)
         return self.trainer.taken + 1

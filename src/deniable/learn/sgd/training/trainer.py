@@ -162,13 +162,6 @@ class Trainer:
 
     def draw(self, rows: Rows) -> Lot:
         """The lot of the next step. Empty and long lots are what they are."""
-        if (reason := self.reason_to_stop()) is not None:
-            raise InvalidQuery(
-                f"The run was stopped before step {self.taken + 1:,}, since hardly any row can be used: "
-                f"{reason} "
-                "Close the run: the steps that were not begun stay with your account where its rule allows "
-                "it."
-            )
         plan = self.run.plan
         by_pass = plan.passes or plan.correlation is not None
         positions = self._allocate(rows) if by_pass else draw_lot(plan, len(rows), self.rng)
@@ -424,6 +417,17 @@ class Trainer:
             return None
         usable = self._count_usable()
         return f"{usable}: {self._reason_for_few()}" if usable is not None and usable.none else None
+
+    def check_usable(self) -> None:
+        """Raise where the rest of a run is not worth its while. For a loop that a user drives: elsewhere a run
+        ends early by itself, or goes on to its end."""
+        if (reason := self.reason_to_stop()) is not None:
+            raise InvalidQuery(
+                f"The run was stopped before step {self.taken + 1:,}, since hardly any row can be used: "
+                f"{reason} "
+                "Close the run: the steps that were not begun stay with your account where its rule allows "
+                "it."
+            )
 
     def _reason_for_few(self) -> str:
         """Why few rows were usable, as far as released weights and made-up rows can tell."""
