@@ -31,7 +31,7 @@ seed (284, 485 and 22 returns); the room is for threads that take turns otherwis
 table brought two modules to the first and six to the second (72 and 78 before it). These may fall and never rise; the
 aims of `make house` are lower where they are not reached."""
 
-CODE_LINES = 60_677
+CODE_LINES = 60_686
 """What was reached. The aim of `make house` is lower: whoever gets nearer to it lowers this number too, and whoever
 adds a capability that needs more says so in the commit that raises it."""
 

@@ -80,14 +80,14 @@ def refuse_openers(model: nn.Module, criterion: object) -> None:
 
 
 def _is_opener(value: Any) -> bool:
-    code = getattr(value, "__code__", None)
+    code = _read(value, "__code__")
     names = code.co_names if isinstance(code, CodeType) and not _is_library(value) else ()
     is_one = _name(value) in OPENERS and _is_library(value)
     return is_one or not OPENERS.isdisjoint(names)
 
 
 def _name(value: Any) -> str:
-    name = getattr(value, "__name__", "")
+    name = _read(value, "__name__")
     return name if isinstance(name, str) else ""
 
 
@@ -121,7 +121,7 @@ def _named_by(value: Any) -> list[Any]:
             return [*value]
         case type() | ModuleType() | Tensor() | FunctionType():
             return []
-    return [] if _is_library(type(value)) else [type(value), *getattr(value, "__dict__", {}).values()]
+    return [] if _is_library(type(value)) else [type(value), *(_read(value, "__dict__") or {}).values()]
 
 
 def _globals_of(function: FunctionType) -> list[Any]:
@@ -153,7 +153,17 @@ def _cells(code: CodeType) -> tuple[CellType, ...]:
 
 
 def _is_library(value: Any) -> bool:
-    return str(getattr(value, "__module__", "")).startswith(LIBRARIES)
+    return str(_read(value, "__module__")).startswith(LIBRARIES)
+
+
+def _read(value: Any, name: str) -> Any:
+    """An attribute, past the `__getattr__` of a class of somebody's, which may do anything; None without
+    it."""
+    reader = type if isinstance(value, type) else object
+    try:
+        return reader.__getattribute__(value, name)
+    except AttributeError:
+        return None
 
 
 def refuse_call(func: Callable[..., Any], args: tuple[Any, ...]) -> None:
@@ -250,7 +260,7 @@ class Watch(TorchFunctionMode):
             refuse_call(func, args)
             refuse_arguments(func, args, options)
             return self.call(func, _guard_function(func, args), options)
-        except BaseException:
+        except BaseException:  # raised again: any row may steer it, so it ends the pass of all of them
             self.has_failed = True
             raise
 

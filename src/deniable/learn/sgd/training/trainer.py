@@ -419,8 +419,8 @@ class Trainer:
         return f"{usable}: {self._reason_for_few()}" if usable is not None and usable.none else None
 
     def check_usable(self) -> None:
-        """Raise where the rest of a run is not worth its while. For a loop that a user drives: elsewhere a run
-        ends early by itself, or goes on to its end."""
+        """Raise where the rest of a run is not worth its while. For a loop that a user drives: elsewhere a
+        run ends early by itself, or goes on to its end."""
         if (reason := self.reason_to_stop()) is not None:
             raise InvalidQuery(
                 f"The run was stopped before step {self.taken + 1:,}, since hardly any row can be used: "
