@@ -62,8 +62,13 @@ def memory() -> Iterator[Ledger]:
 def crowd() -> Callable[..., object]:
     """Processes that start from a fresh server process in which our modules are loaded already."""
     import multiprocessing
+    from multiprocessing import forkserver
 
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.ledger.workers"])
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # The server keeps the environment of the test that starts it, for all that come after: no key of its own.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("DENIABLE_LEDGER_KEY", raising=False)
+        forkserver.ensure_running()
     return context.Process
